@@ -1,0 +1,7 @@
+//! What every other module may use: units, names, digests, seeded random streams, findings.
+
+pub mod diagnostic;
+pub mod digest;
+pub mod names;
+pub mod rng;
+pub mod units;

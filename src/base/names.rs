@@ -1,0 +1,296 @@
+//! The names that users, files and reports share: metrics, statistics, roles, sides, dialects,
+//! conditions. They live here so that `spec` can refuse an unknown one by name.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Declares an enum whose variants have one text form each, used in YAML, JSON and messages.
+macro_rules! names {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $text)] $variant),+ }
+
+        impl $name {
+            /// Every name, in the order of the reports.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The text form.
+            pub const fn id(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            /// The value with this text form.
+            pub fn from_id(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|name| name.id() == text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.id())
+            }
+        }
+    };
+}
+
+names! {
+    /// What is measured. Definitions: `docs/metrics.md`; computations: `artifact::metrics`.
+    Metric {
+        /// Time to first token: due instant to first content.
+        Ttft = "ttft",
+        /// Time to first answer: due instant to the first content after reasoning.
+        Ttfa = "ttfa",
+        /// Time per output token: (last content - first content) / (output tokens - 1), one per request.
+        Tpot = "tpot",
+        /// Inter-token latency: a chunk gap divided by the chunk's tokens; a run gives quantiles of its gaps.
+        Itl = "itl",
+        /// Gap between two content chunks, however many tokens each holds.
+        ChunkGap = "chunk_gap",
+        /// The largest chunk gap of a request.
+        Stall = "stall",
+        /// End to end: due instant to last content.
+        E2e = "e2e",
+        /// Output tokens of successful requests per second of the cell's measured window.
+        Throughput = "throughput",
+        /// Successful requests per second that met every objective of the check.
+        Goodput = "goodput",
+        /// Share of attempted requests that failed.
+        ErrorRate = "error_rate",
+        /// Output tokens per successful request.
+        OutputTokens = "output_tokens",
+    }
+}
+
+/// Which way of a metric is harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Larger is worse: times, error rates.
+    LowerIsBetter,
+    /// Smaller is worse: throughput, goodput.
+    HigherIsBetter,
+    /// Any change beyond the margin is harm: output length.
+    TwoSided,
+}
+
+/// What one value of a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// A time per request; statistics over the run's requests.
+    PerRequest,
+    /// A time per chunk gap; statistics over the run's gaps.
+    PerGap,
+    /// One number per run.
+    PerRun,
+    /// A share of requests, compared by absolute difference.
+    Proportion,
+}
+
+impl Metric {
+    /// Which way is harm.
+    pub const fn direction(self) -> Direction {
+        match self {
+            Self::Throughput | Self::Goodput => Direction::HigherIsBetter,
+            Self::OutputTokens => Direction::TwoSided,
+            _ => Direction::LowerIsBetter,
+        }
+    }
+
+    /// What one value is.
+    pub const fn scale(self) -> Scale {
+        match self {
+            Self::Ttft | Self::Ttfa | Self::Tpot | Self::Stall | Self::E2e => Scale::PerRequest,
+            Self::Itl | Self::ChunkGap => Scale::PerGap,
+            Self::Throughput | Self::Goodput | Self::OutputTokens => Scale::PerRun,
+            Self::ErrorRate => Scale::Proportion,
+        }
+    }
+
+    /// Whether a value is a time, stored and shown in milliseconds.
+    pub const fn is_time(self) -> bool {
+        matches!(self.scale(), Scale::PerRequest | Scale::PerGap)
+    }
+
+    /// The unit in which a value is reported.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Throughput => "tokens/s",
+            Self::Goodput => "requests/s",
+            Self::ErrorRate => "share",
+            Self::OutputTokens => "tokens",
+            _ => "ms",
+        }
+    }
+
+    /// The identity of the definition: runs with different ones are not comparable. The number rises
+    /// when the computation changes.
+    pub const fn definition(self) -> &'static str {
+        match self {
+            Self::Ttft => "ttft/1",
+            Self::Ttfa => "ttfa/1",
+            Self::Tpot => "tpot/1",
+            Self::Itl => "itl/1",
+            Self::ChunkGap => "chunk_gap/1",
+            Self::Stall => "stall/1",
+            Self::E2e => "e2e/1",
+            Self::Throughput => "throughput/1",
+            Self::Goodput => "goodput/1",
+            Self::ErrorRate => "error_rate/1",
+            Self::OutputTokens => "output_tokens/1",
+        }
+    }
+
+    /// Whether this statistic of the metric exists.
+    pub const fn allows(self, statistic: Statistic) -> bool {
+        match self.scale() {
+            Scale::PerRequest | Scale::PerGap => !matches!(statistic, Statistic::Value),
+            Scale::PerRun | Scale::Proportion => matches!(statistic, Statistic::Value),
+        }
+    }
+}
+
+names! {
+    /// How a run's values become one number.
+    Statistic {
+        /// Median.
+        P50 = "p50",
+        /// 75th percentile.
+        P75 = "p75",
+        /// 90th percentile.
+        P90 = "p90",
+        /// 95th percentile.
+        P95 = "p95",
+        /// 99th percentile.
+        P99 = "p99",
+        /// Mean of the logarithms of the slowest 5 %.
+        Tail05 = "tail05",
+        /// The run's own number (throughput, error rate, output length).
+        Value = "value",
+    }
+}
+
+impl Statistic {
+    /// The level of a quantile statistic.
+    pub const fn level(self) -> Option<f64> {
+        match self {
+            Self::P50 => Some(0.50),
+            Self::P75 => Some(0.75),
+            Self::P90 => Some(0.90),
+            Self::P95 => Some(0.95),
+            Self::P99 => Some(0.99),
+            Self::Tail05 | Self::Value => None,
+        }
+    }
+
+    /// The fewest values of a run for which the statistic may decide (`n (1 - p) >= 10`).
+    pub const fn floor(self) -> usize {
+        match self {
+            Self::P50 => 20,
+            Self::P75 => 40,
+            Self::P90 | Self::Tail05 => 100,
+            Self::P95 => 200,
+            Self::P99 => 1_000,
+            Self::Value => 1,
+        }
+    }
+}
+
+names! {
+    /// What a check may do to the gate.
+    Role {
+        /// Must be shown inside its margin.
+        Required = "required",
+        /// Blocks only when shown worse.
+        Guard = "guard",
+        /// Never blocks.
+        Advisory = "advisory",
+    }
+}
+
+names! {
+    /// Which deployment a run measured.
+    Side {
+        /// The approved release, in sessions of its own.
+        Baseline = "baseline",
+        /// The baseline image, inside the candidate's session.
+        Control = "control",
+        /// The change under judgement.
+        Candidate = "candidate",
+    }
+}
+
+names! {
+    /// The HTTP interface of a target; one file each in `wire::dialect`.
+    Api {
+        /// OpenAI chat completions, streaming.
+        Chat = "chat",
+        /// OpenAI completions, streaming.
+        Completions = "completions",
+    }
+}
+
+names! {
+    /// A fact that a measured number depends on.
+    Condition {
+        /// Model name as served.
+        Model = "model",
+        /// Revision of the weights.
+        ModelRevision = "model_revision",
+        /// Engine name.
+        Engine = "engine",
+        /// Engine version.
+        EngineVersion = "engine_version",
+        /// Digest of the container image.
+        ImageDigest = "image_digest",
+        /// Accelerator model and count, or the CPU.
+        Hardware = "hardware",
+        /// Driver version.
+        Driver = "driver",
+        /// Weight quantisation.
+        Quantization = "quantization",
+        /// Data type of the key-value cache.
+        KvCacheDtype = "kv_cache_dtype",
+        /// Tensor, pipeline, data and expert parallelism.
+        Parallelism = "parallelism",
+        /// Most sequences in a batch.
+        MaxNumSeqs = "max_num_seqs",
+        /// Most tokens in a step.
+        MaxNumBatchedTokens = "max_num_batched_tokens",
+        /// Whether prefixes are cached.
+        PrefixCaching = "prefix_caching",
+        /// Speculative decoding.
+        Speculative = "speculative",
+        /// Worker threads of a CPU engine.
+        Threads = "threads",
+        /// The host that generates the load.
+        GeneratorHost = "generator_host",
+    }
+}
+
+impl Condition {
+    /// Whether two runs may differ in it without being declared: recorded and shown, never compared.
+    /// A new image, engine build or revision is what most gates are about, so those are for people to read.
+    pub const fn is_nuisance(self) -> bool {
+        matches!(self, Self::GeneratorHost | Self::ImageDigest | Self::EngineVersion)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back_and_every_metric_has_a_statistic() {
+        for metric in Metric::ALL {
+            assert_eq!(Metric::from_id(metric.id()), Some(*metric));
+            assert!(metric.definition().starts_with(metric.id()));
+            assert!(Statistic::ALL.iter().any(|statistic| metric.allows(*statistic)));
+        }
+        for statistic in Statistic::ALL.iter().filter(|s| s.level().is_some()) {
+            let (n, p) = (f64::from(u32::try_from(statistic.floor()).unwrap()), statistic.level().unwrap());
+            assert!((n * (1.0 - p) - 10.0).abs() < 1e-9, "{statistic}");
+        }
+        assert_eq!(Metric::from_id("latency"), None);
+    }
+}

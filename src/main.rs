@@ -1,0 +1,2 @@
+//! servegate
+fn main() {}
