@@ -1,1 +1,4 @@
-//! wire
+//! Bytes that cross the network: request bodies, stream decoding per dialect, and the seam between
+//! the load generator and whatever carries its requests. Nothing here opens a socket.
+
+pub mod transport;

@@ -1,0 +1,109 @@
+//! One request of a run. Instants are on the run's monotonic origin and stored in whole
+//! microseconds; a record is made in that resolution, so that what is read back equals what was measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::units::Nanos;
+
+/// What happened to one measured request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Name of the cell.
+    pub cell: String,
+    /// Number of the request in its cell's plan.
+    pub request: u32,
+    /// When it was due.
+    pub due: Nanos,
+    /// When it was sent.
+    pub sent: Nanos,
+    /// First body byte.
+    pub first_byte: Option<Nanos>,
+    /// First answer content (after reasoning); equals the first chunk when there is no reasoning.
+    pub first_answer: Option<Nanos>,
+    /// Chunks with content or reasoning, in order.
+    pub chunks: Vec<Chunk>,
+    /// When the response ended or was given up.
+    pub end: Nanos,
+    /// Prompt tokens.
+    pub prompt_tokens: Option<u32>,
+    /// Of these, read from the prefix cache.
+    pub cached_tokens: Option<u32>,
+    /// Output tokens, reasoning included.
+    pub output_tokens: Option<u32>,
+    /// Of these, reasoning.
+    pub reasoning_tokens: Option<u32>,
+    /// Where the token counts come from.
+    pub tokens_from: TokenSource,
+    /// Finish reason as the server gave it, bounded to 64 bytes.
+    pub finish: Option<String>,
+    /// Whether it counts as a success, and if not, why.
+    pub outcome: Outcome,
+    /// For a failure: what was seen, one bounded line without control characters.
+    pub detail: Option<String>,
+}
+
+impl Record {
+    /// First content.
+    pub fn first_content(&self) -> Option<Nanos> {
+        self.chunks.first().map(|chunk| chunk.at)
+    }
+
+    /// Last content.
+    pub fn last_content(&self) -> Option<Nanos> {
+        self.chunks.last().map(|chunk| chunk.at)
+    }
+}
+
+/// A piece of content that arrived at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// When it arrived.
+    pub at: Nanos,
+    /// Tokens in it, where the stream tells (usage in every chunk, or as many chunks as tokens).
+    pub tokens: Option<u32>,
+}
+
+/// Where token counts come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenSource {
+    /// The server's usage object.
+    Usage,
+    /// No usage came: every content chunk was counted as one token.
+    Chunks,
+}
+
+/// How a request ended. Only `Ok` is a success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A whole, well-formed answer of the wanted length.
+    Ok,
+    /// The stream ended without its end mark.
+    Truncated,
+    /// Fewer tokens than asked for although the length was forced.
+    WrongLength,
+    /// A 200 without a token.
+    Empty,
+    /// An error object inside a 200 stream.
+    InStreamError,
+    /// The stream is not what the dialect says.
+    Malformed,
+    /// A status other than 2xx.
+    HttpError,
+    /// Refused for load: 429 or 503.
+    Shed,
+    /// Silent for too long.
+    Stalled,
+    /// Took too long.
+    TimedOut,
+    /// No connection, or it broke.
+    Connection,
+}
+
+impl Outcome {
+    /// Whether the request succeeded.
+    pub const fn is_ok(self) -> bool {
+        matches!(self, Self::Ok)
+    }
+}

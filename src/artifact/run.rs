@@ -1,0 +1,94 @@
+//! A run: one pass of the workload over all its cells on a fresh boot, with its manifest.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::artifact::conditions::Conditions;
+use crate::artifact::record::Record;
+use crate::base::digest::Digest;
+use crate::base::names::{Api, Side};
+
+/// Version of the stored format. An older reader refuses a newer run; a newer reader reads older ones.
+pub const FORMAT: u32 = 1;
+
+/// A run in memory.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What it is.
+    pub manifest: Manifest,
+    /// One per measured request, in the order of their ends.
+    pub records: Vec<Record>,
+}
+
+/// What a run is, without its records. Stored as `manifest.json`, written last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of the format.
+    pub format: u32,
+    /// Version of servegate that measured.
+    pub servegate: String,
+    /// Which deployment.
+    pub side: Side,
+    /// Release it measured.
+    pub release: String,
+    /// Session: one allocation of hardware at one time.
+    pub session: String,
+    /// Position among the session's runs, from 0.
+    pub sequence: u32,
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Fingerprint of the plan.
+    pub plan: Digest,
+    /// Whether the deployment was restarted for this run. If not, the session effect is unknown.
+    pub restarted: bool,
+    /// From the restart command's start to the first answer of the readiness check, in ms.
+    pub time_to_ready_ms: Option<f64>,
+    /// Dialect of the target.
+    pub api: Api,
+    /// Whether output lengths were forced (`ignore_eos` or the like), so that a shorter answer is a fault.
+    pub forced_length: bool,
+    /// What carried the requests: `http` in real time, or `simulated` in virtual time.
+    pub clock: ClockKind,
+    /// What the numbers depend on.
+    pub conditions: Conditions,
+    /// Definition ids of the metrics.
+    pub definitions: BTreeMap<String, String>,
+    /// The cells in the order they were visited.
+    pub cells: Vec<CellEvidence>,
+    /// False when the run was interrupted.
+    pub complete: bool,
+    /// Digest of the records' stored bytes.
+    pub records: Digest,
+    /// Number of records.
+    pub record_count: u64,
+}
+
+/// What carried the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClockKind {
+    /// HTTP in real time.
+    Http,
+    /// The simulated engine in virtual time.
+    Simulated,
+}
+
+/// What one cell of a run tells about its own validity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellEvidence {
+    /// Name of the cell.
+    pub name: String,
+    /// Measured requests of the plan.
+    pub planned: u32,
+    /// Measured requests that were sent.
+    pub attempted: u32,
+    /// The first measured request's due instant, in microseconds of the run.
+    pub window_start_us: u64,
+    /// The end of the last measured request.
+    pub window_end_us: u64,
+}

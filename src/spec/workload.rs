@@ -1,0 +1,95 @@
+//! A workload: the traffic, as cells.
+
+use crate::base::units::Nanos;
+
+/// A validated workload file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Name; also the name of its folder under `baselines/`.
+    pub name: String,
+    /// One sentence for people.
+    pub description: String,
+    /// Seed of everything random in its plan.
+    pub seed: u64,
+    /// The operating points, in file order; at least one, names unique.
+    pub cells: Vec<Cell>,
+}
+
+/// One operating point: a load level and a request shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Name, for example `c8`.
+    pub name: String,
+    /// How requests arrive.
+    pub load: Load,
+    /// Measured requests per run.
+    pub requests: u32,
+    /// Requests before the measured ones, outside the plan's prompts, not drained before them.
+    pub warmup: u32,
+    /// Prompt length in tokens.
+    pub prompt_tokens: Lengths,
+    /// Output length in tokens, forced where the engine allows it.
+    pub output_tokens: Lengths,
+    /// Prefixes shared between requests; none by default.
+    pub shared_prefix: Option<SharedPrefix>,
+    /// A request that takes longer has failed.
+    pub timeout: Nanos,
+    /// A stream that is silent for longer has failed.
+    pub stall_timeout: Nanos,
+}
+
+/// How requests arrive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// Closed loop: this many in flight; a request is due the instant a slot is free.
+    Closed {
+        /// Requests in flight.
+        concurrency: u32,
+    },
+    /// Open loop: Poisson arrivals.
+    Poisson {
+        /// Mean arrival rate, requests per second.
+        rate: f64,
+    },
+    /// Open loop: one arrival every `1 / rate` seconds.
+    Constant {
+        /// Arrival rate, requests per second.
+        rate: f64,
+    },
+}
+
+/// A distribution of token counts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lengths {
+    /// Always the same.
+    Fixed(u32),
+    /// Uniform on `min..=max`.
+    Uniform {
+        /// Smallest.
+        min: u32,
+        /// Largest.
+        max: u32,
+    },
+    /// Log-normal, drawn again outside `min..=max`.
+    LogNormal {
+        /// Median of the untruncated distribution.
+        median: f64,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+        /// Smallest.
+        min: u32,
+        /// Largest.
+        max: u32,
+    },
+    /// Lengths with weights (non-empty, positive weights).
+    Table(Vec<(u32, f64)>),
+}
+
+/// Prefixes shared between requests of a cell, for cells that are about the prefix cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedPrefix {
+    /// Number of different prefixes; requests take one at random.
+    pub groups: u32,
+    /// Length of each in tokens, part of the prompt length.
+    pub tokens: u32,
+}

@@ -1,0 +1,105 @@
+//! The seam between the load generator and whatever carries its requests: HTTP in real time, or the
+//! simulated engine in virtual time. Stamp, then think: an exchange holds bytes and instants, and is
+//! decoded after it has ended.
+
+use bytes::Bytes;
+
+use crate::base::units::Nanos;
+
+/// A request on its way out.
+#[derive(Clone, Debug)]
+pub struct Outbound {
+    /// Identity within the transport; comes back with the exchange.
+    pub id: u64,
+    /// Sent at this instant, never earlier.
+    pub due: Nanos,
+    /// Path and query of the URL.
+    pub path: &'static str,
+    /// JSON body.
+    pub body: Bytes,
+    /// Given up this long after `due`.
+    pub timeout: Nanos,
+    /// Given up when silent for this long after it was sent.
+    pub stall_timeout: Nanos,
+}
+
+/// One read of the response body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// When the bytes arrived.
+    pub at: Nanos,
+    /// End of the bytes in [`Exchange::body`].
+    pub end: usize,
+}
+
+/// Why an exchange ended early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No connection: refused, unreachable, name not found.
+    Connect(String),
+    /// The TLS handshake failed.
+    Tls(String),
+    /// The connection broke before or inside the response.
+    Cut(String),
+    /// The whole-request limit passed.
+    TimedOut,
+    /// The stream was silent for too long.
+    Stalled,
+    /// The response is larger than [`MAX_BODY`].
+    TooLarge,
+}
+
+/// Responses beyond this many bytes are cut off: no stream of a planned request comes near it.
+pub const MAX_BODY: usize = 64 << 20;
+
+/// What came back for one request.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// Identity given in [`Outbound`].
+    pub id: u64,
+    /// When it was due.
+    pub due: Nanos,
+    /// When its first byte was handed to the connection.
+    pub sent: Nanos,
+    /// Whether the connection had to be opened for it, and how long that took.
+    pub connect: Option<Nanos>,
+    /// HTTP status, when a response head arrived.
+    pub status: Option<u16>,
+    /// When the response head arrived.
+    pub head: Option<Nanos>,
+    /// The body, as received.
+    pub body: Vec<u8>,
+    /// Where each read of the body ended, and when it arrived.
+    pub reads: Vec<Read>,
+    /// When the response ended or was given up.
+    pub end: Nanos,
+    /// Why it ended early, when it did.
+    pub failure: Option<Failure>,
+}
+
+/// Why [`Transport::wait`] returned.
+#[derive(Debug)]
+pub enum Wake {
+    /// A request ended.
+    Ended(Box<Exchange>),
+    /// The instant waited for has come.
+    Reached,
+    /// The user wants to stop.
+    Interrupted,
+}
+
+/// Carries requests. Time is the run's monotonic origin, real or virtual.
+pub trait Transport {
+    /// The present instant.
+    fn now(&self) -> Nanos;
+
+    /// Takes a request, to be sent when it is due. Never blocks, never drops.
+    fn submit(&mut self, request: Outbound);
+
+    /// Waits until a request ends, `until` comes (forever without it), or the user interrupts.
+    /// With nothing in flight and no `until` it returns [`Wake::Reached`] at once.
+    fn wait(&mut self, until: Option<Nanos>) -> Wake;
+
+    /// Gives up every request in flight or waiting; none of them is reported.
+    fn abandon(&mut self);
+}
