@@ -1,1 +1,3 @@
+//! Behaviour tests, in one binary: the crate links once, and helpers have one home.
 
+mod architecture;
