@@ -3,8 +3,8 @@
 //! One formula serves the comparison and its planning: the comparison puts in the variances it found, a plan those
 //! it expects.
 
-use crate::stats::history::{RunPrior, SessionPrior};
-use crate::stats::sample::{SD_FLOOR, df, real};
+use crate::stats::history::{Noise, RunPrior, SessionPrior};
+use crate::stats::sample::{SD_FLOOR, df, real, sum_of_squares};
 
 /// The runs and variances of a comparison of a candidate, measured in one session, with its baseline.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,11 +58,16 @@ impl Precision {
     }
 }
 
-/// A variance of runs shrunk towards that of the history (Smyth 2004), not below the floor of 0.2 % squared.
-/// `None` without any degree of freedom.
-pub(super) fn moderated(prior: RunPrior, squares: f64, freedom: f64) -> Option<f64> {
-    let total = prior.df + freedom;
-    (total > 0.0).then(|| ((prior.df * prior.variance + squares) / total).max(SD_FLOOR * SD_FLOOR))
+/// The variance of these groups of runs around their means, shrunk towards that of the history (Smyth 2004), not
+/// below the floor of 0.2 % squared. `None` without any degree of freedom.
+fn moderated(prior: RunPrior, groups: &[&[f64]]) -> Option<f64> {
+    let (squares, freedom) = groups.iter().fold((prior.df * prior.variance, prior.df), |(squares, freedom), runs| {
+        (squares + sum_of_squares(runs), freedom + df(runs.len()))
+    });
+    let variance = squares / freedom;
+    let floor = SD_FLOOR * SD_FLOOR;
+    // Not `max`, which would turn a variance that is not a number into the floor.
+    (freedom > 0.0).then_some(if variance < floor { floor } else { variance })
 }
 
 /// What is known of the baseline's level apart from the controls.
@@ -78,6 +83,38 @@ impl StoredLevel {
 }
 
 impl Design {
+    /// The design of a candidate of `candidate` runs and `controls` controls that is still to be measured against
+    /// these stored sessions, expecting the run variance that they and the history show. `None` when they show none,
+    /// or not a finite one.
+    pub fn planned(stored: &[Vec<f64>], noise: &Noise, controls: usize, candidate: usize) -> Option<Self> {
+        let sessions: Vec<&[f64]> = stored.iter().map(Vec::as_slice).collect();
+        let variance = moderated(noise.run, &sessions).filter(|variance| variance.is_finite())?;
+        Some(Self { controls, candidate, ..Self::against(stored, noise, variance, variance) })
+    }
+
+    /// The design of these runs, with their variances moderated by the history. `None` when a side's runs and the
+    /// history show no variance.
+    pub(super) fn observed(stored: &[Vec<f64>], controls: &[f64], candidate: &[f64], noise: &Noise) -> Option<Self> {
+        let baseline: Vec<&[f64]> = stored.iter().map(Vec::as_slice).chain([controls]).collect();
+        let design =
+            Self::against(stored, noise, moderated(noise.run, &baseline)?, moderated(noise.run, &[candidate])?);
+        Some(Self { controls: controls.len(), candidate: candidate.len(), ..design })
+    }
+
+    /// A design against these stored sessions that has no other runs yet.
+    fn against(stored: &[Vec<f64>], noise: &Noise, baseline_variance: f64, candidate_variance: f64) -> Self {
+        Self {
+            stored: stored.iter().map(Vec::len).collect(),
+            controls: 0,
+            candidate: 0,
+            baseline_variance,
+            candidate_variance,
+            prior_df: noise.run.df,
+            session: noise.session,
+            drifted: false,
+        }
+    }
+
     /// Degrees of freedom that the baseline's runs leave, without the history.
     pub(super) fn baseline_runs_df(&self) -> f64 {
         self.stored.iter().map(|&runs| df(runs)).sum::<f64>() + df(self.controls)
@@ -182,7 +219,7 @@ mod tests {
         let drifted = Design { controls: 3, drifted: true, ..design() }.precision().unwrap();
         assert_eq!((drifted.controls_weight, drifted.session), (1.0, 0.0));
         let alone = Design { stored: vec![], controls: 3, ..design() }.precision().unwrap();
-        assert_eq!(alone.df, 6.0 + 2.0 + 3.0);
+        assert!((alone.df - (6.0 + 2.0 + 3.0)).abs() < 1e-12);
     }
 
     #[test]

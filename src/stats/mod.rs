@@ -23,6 +23,6 @@ pub mod student;
 mod sample;
 
 #[cfg(test)]
-mod laws;
+mod moderated_tests;
 #[cfg(test)]
 mod reference_tests;

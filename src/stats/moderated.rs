@@ -2,11 +2,11 @@
 //! the session effect as a variance of its own.
 
 use crate::base::names::Direction;
-use crate::stats::design::{Design, Precision, moderated};
+use crate::stats::design::{Design, Precision};
 use crate::stats::history::Noise;
 use crate::stats::margin::Margin;
 use crate::stats::p_value::PValue;
-use crate::stats::sample::{df, mean, sum_of_squares};
+use crate::stats::sample::{df, mean};
 use crate::stats::student;
 
 /// Fewer candidate runs than this never fail a check.
@@ -107,25 +107,38 @@ pub struct Judgement {
 ///
 /// Runs on one side need not be as many as on the other, nor as many in each session. Empty sessions are left out.
 pub fn compare(samples: &Samples<'_>, noise: &Noise, censored: f64) -> Comparison {
-    let stored: Vec<f64> = samples.stored.iter().flatten().copied().collect();
-    let mut all = stored.iter().chain(samples.controls).chain(samples.candidate);
-    let reason = if stored.is_empty() && samples.controls.is_empty() {
-        NotEstimable::NoBaseline
-    } else if samples.candidate.is_empty() {
-        NotEstimable::NoCandidate
-    } else if all.any(|y| y.is_nan() || *y < f64::MIN) {
-        NotEstimable::Numeric
-    } else if unobservable(&stored) || unobservable(samples.controls) {
-        NotEstimable::BaselineUnobservable
-    } else if unobservable(samples.candidate) {
+    if let Some(reason) = obstacle(samples) {
+        return Comparison::NotEstimable(reason);
+    }
+    if unobservable(samples.candidate) {
         return Comparison::CandidateUnobservable { runs: samples.candidate.len() };
+    }
+    match estimate(samples, noise, censored) {
+        Ok(effect) => Comparison::Estimated(effect),
+        Err(reason) => Comparison::NotEstimable(reason),
+    }
+}
+
+impl Samples<'_> {
+    fn all(&self) -> impl Iterator<Item = f64> {
+        self.stored.iter().flatten().chain(self.controls).chain(self.candidate).copied()
+    }
+}
+
+/// What forbids a comparison, whatever the candidate's level.
+fn obstacle(samples: &Samples<'_>) -> Option<NotEstimable> {
+    let stored = samples.stored.concat();
+    if stored.is_empty() && samples.controls.is_empty() {
+        Some(NotEstimable::NoBaseline)
+    } else if samples.candidate.is_empty() {
+        Some(NotEstimable::NoCandidate)
+    } else if samples.all().any(|y| y.is_nan() || (y.is_infinite() && y.is_sign_negative())) {
+        Some(NotEstimable::Numeric)
+    } else if unobservable(&stored) || unobservable(samples.controls) {
+        Some(NotEstimable::BaselineUnobservable)
     } else {
-        return match estimate(samples, noise, censored) {
-            Ok(effect) => Comparison::Estimated(effect),
-            Err(reason) => Comparison::NotEstimable(reason),
-        };
-    };
-    Comparison::NotEstimable(reason)
+        None
+    }
 }
 
 /// Half or more of the runs lie among failed requests.
@@ -140,13 +153,14 @@ fn estimate(samples: &Samples<'_>, noise: &Noise, censored: f64) -> Result<Effec
     let stored: Vec<Vec<f64>> = samples.stored.iter().filter(|runs| !runs.is_empty()).map(|runs| seen(runs)).collect();
     let (controls, candidate) = (seen(samples.controls), seen(samples.candidate));
 
-    let mut design = observed_design(&stored, &controls, &candidate, noise).ok_or(NotEstimable::NoVariance)?;
+    let mut design = Design::observed(&stored, &controls, &candidate, noise).ok_or(NotEstimable::NoVariance)?;
     let stored_level = mean(&stored.iter().map(|runs| mean(runs)).collect::<Vec<f64>>());
     if let Some(variance) = design.environment_variance() {
         let limit = student::upper_quantile(DRIFT_TAIL, design.prior_df + design.baseline_runs_df()) * variance.sqrt();
         design.drifted = (mean(&controls) - stored_level).abs() > limit;
     }
     let precision = design.precision().ok_or(NotEstimable::Numeric)?;
+    // A side of no weight may have no mean either.
     let level = |weight: f64, mean: f64| if weight > 0.0 { weight * mean } else { 0.0 };
     let weight = precision.controls_weight;
     let base = level(weight, mean(&controls)) + level(1.0 - weight, stored_level);
@@ -154,29 +168,8 @@ fn estimate(samples: &Samples<'_>, noise: &Noise, censored: f64) -> Result<Effec
     if !difference.is_finite() {
         return Err(NotEstimable::Numeric);
     }
-    let all = samples.stored.iter().flatten().chain(samples.controls).chain(samples.candidate);
-    let flags = flags(&design, &precision, all.copied().any(f64::is_infinite));
+    let flags = flags(&design, &precision, samples.all().any(f64::is_infinite));
     Ok(Effect { base, difference, precision, design, flags })
-}
-
-/// The design of these runs, with their variances moderated by the history; `None` when there is no variance.
-fn observed_design(stored: &[Vec<f64>], controls: &[f64], candidate: &[f64], noise: &Noise) -> Option<Design> {
-    let (squares, freedom) = baseline_squares(stored, controls);
-    Some(Design {
-        stored: stored.iter().map(Vec::len).collect(),
-        controls: controls.len(),
-        candidate: candidate.len(),
-        baseline_variance: moderated(noise.run, squares, freedom)?,
-        candidate_variance: moderated(noise.run, sum_of_squares(candidate), df(candidate.len()))?,
-        prior_df: noise.run.df,
-        session: noise.session,
-        drifted: false,
-    })
-}
-
-fn baseline_squares(stored: &[Vec<f64>], controls: &[f64]) -> (f64, f64) {
-    let groups = || stored.iter().map(Vec::as_slice).chain([controls]);
-    (groups().map(sum_of_squares).sum(), groups().map(|runs| df(runs.len())).sum())
 }
 
 fn flags(design: &Design, precision: &Precision, censored: bool) -> Vec<Flag> {
@@ -193,25 +186,6 @@ fn flags(design: &Design, precision: &Precision, censored: bool) -> Vec<Flag> {
     .into_iter()
     .filter_map(|(flag, raised)| raised.then_some(flag))
     .collect()
-}
-
-impl Design {
-    /// The design of a candidate of `candidate` runs and `controls` controls that is still to be measured against
-    /// these stored sessions, expecting the run variance that they and the history show. `None` when they show none.
-    pub fn planned(stored: &[Vec<f64>], noise: &Noise, controls: usize, candidate: usize) -> Option<Self> {
-        let (squares, freedom) = baseline_squares(stored, &[]);
-        let variance = moderated(noise.run, squares, freedom).filter(|variance| variance.is_finite())?;
-        Some(Self {
-            stored: stored.iter().map(Vec::len).collect(),
-            controls,
-            candidate,
-            baseline_variance: variance,
-            candidate_variance: variance,
-            prior_df: noise.run.df,
-            session: noise.session,
-            drifted: false,
-        })
-    }
 }
 
 impl Comparison {

@@ -19,17 +19,14 @@ use crate::stats::power::Risk;
 use crate::stats::quantile::{quantile, tail05};
 use crate::stats::student;
 
-/// One case and the names of the expected values that were looked at.
+/// One case of the file, and whether its tolerance is relative.
 struct Case<'a> {
     value: &'a Value,
     relative: bool,
 }
 
 fn number(value: &Value) -> f64 {
-    match value {
-        Value::String(text) => text.parse().unwrap(),
-        other => other.as_f64().unwrap_or_else(|| panic!("no number: {other}")),
-    }
+    value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("no number: {value}"))
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
@@ -70,14 +67,9 @@ impl<'a> Case<'a> {
 
 fn controls_only(base: &[f64], candidate: &[f64], run: RunPrior) -> Effect {
     let noise = Noise { run, session: SessionPrior::default() };
-    estimated(compare(&Samples { stored: &[], controls: base, candidate }, &noise, f64::NAN))
-}
-
-fn estimated(comparison: Comparison) -> Effect {
-    match comparison {
-        Comparison::Estimated(effect) => effect,
-        other => panic!("{other:?}"),
-    }
+    let samples = Samples { stored: &[], controls: base, candidate };
+    let Comparison::Estimated(effect) = compare(&samples, &noise, f64::NAN) else { panic!("nothing estimated") };
+    effect
 }
 
 fn reference() -> Option<Value> {

@@ -16,7 +16,7 @@ const LEVEL: f64 = 0.01;
 pub struct Steadiness {
     /// The mean drift over runs, a difference of logarithms; positive is slower at the end.
     pub drift: f64,
-    /// The two-sided p-value of no drift (one-sample t-test over runs).
+    /// The two-sided p-value of no drift (one-sample t-test over runs); NaN where a drift is no number.
     pub p: f64,
     /// False when the drift is shown (`p < 0.01`) and larger than half the margin.
     pub steady: bool,
