@@ -5,8 +5,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const IMPURE: &[&str] = &[
-    "std::fs", "std::env", "std::net", "std::process", "std::thread", "SystemTime", "Instant::now", "tokio", "reqwest",
-    "hyper::", "println!", "eprintln!", "jiff::Timestamp::now", "Zoned::now", "tempfile",
+    "std::fs",
+    "std::env",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "SystemTime",
+    "Instant::now",
+    "tokio",
+    "reqwest",
+    "hyper::",
+    "println!",
+    "eprintln!",
+    "jiff::Timestamp::now",
+    "Zoned::now",
+    "tempfile",
 ];
 
 const MAX_CODE_LINES: usize = 600;
