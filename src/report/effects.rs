@@ -7,6 +7,9 @@ use crate::base::names::{Direction, Metric, Scale, Statistic};
 use crate::report::format;
 use crate::verdict::judgement::{Effect, Judgement};
 
+/// Effects of one metric and statistic by workload and cell.
+type Cells<'a> = BTreeMap<(&'a str, &'a str), Effect>;
+
 /// What an interval shows about the direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -92,7 +95,7 @@ impl Effects {
     /// The table of this judgement. Where two policies judge the same effect, it stands once.
     pub fn of(judgement: &Judgement) -> Self {
         let mut columns: Vec<(&str, &str)> = Vec::new();
-        let mut rows: BTreeMap<(Metric, Statistic), BTreeMap<(&str, &str), Effect>> = BTreeMap::new();
+        let mut rows: BTreeMap<(Metric, Statistic), Cells<'_>> = BTreeMap::new();
         for policy in &judgement.policies {
             for check in &policy.checks {
                 let Some(effect) = check.effect else { continue };
@@ -129,7 +132,7 @@ fn labelled(columns: &[(&str, &str)]) -> Vec<Column> {
     columns.iter().map(column).collect()
 }
 
-fn row(metric: Metric, statistic: Statistic, cells: &BTreeMap<(&str, &str), Effect>, columns: &[Column]) -> Row {
+fn row(metric: Metric, statistic: Statistic, cells: &Cells<'_>, columns: &[Column]) -> Row {
     let cells: Vec<_> = columns
         .iter()
         .map(|column| {

@@ -70,7 +70,7 @@ fn offline_checks() -> Vec<CheckJudgement> {
 }
 
 fn place(line: u32) -> Place {
-    Place { file: "gate-policies/chat.yaml".to_owned(), line, column: 5, span: 0..0 }
+    Place { file: "gate-policies/chat.yaml".to_owned(), line, column: line.min(1) * 5, span: 0..0 }
 }
 
 fn policy(name: &str, workload: &str, verdict: Verdict, checks: Vec<CheckJudgement>) -> PolicyJudgement {
@@ -183,10 +183,7 @@ pub(super) fn hostile_texts() -> Vec<String> {
         "@org/team #1 https://example.com www.example.com [x](y) *b* _i_ ~s~ $m$ \\ .",
         "[[ATTACHMENT|/etc/passwd]]",
         "",
-        "very-long-text-without-a-space-",
     ]
-    .iter()
-    .enumerate()
-    .map(|(i, text)| if i == 7 { text.repeat(500) } else { (*text).to_owned() })
-    .collect()
+    .map(String::from)
+    .to_vec()
 }

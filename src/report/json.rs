@@ -1,6 +1,8 @@
 //! `verdict.json`: the whole answer for machines. The schema and what its version promises:
 //! `docs/verdict-json.md`.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::base::diagnostic::Place;
@@ -29,23 +31,18 @@ struct Document<'a> {
 
 #[derive(Serialize)]
 struct Policy<'a> {
-    policy: &'a str,
+    #[serde(rename = "policy")]
+    name: &'a str,
     place: &'a Place,
     workload: &'a str,
     verdict: Verdict,
     sentence: &'a str,
-    counts: Vec<Count>,
+    counts: BTreeMap<Verdict, u32>,
     design: &'a Design,
     differences: &'a [Difference],
     findings: &'a [Finding],
     notes: &'a [String],
     checks: Vec<Check<'a>>,
-}
-
-#[derive(Serialize)]
-struct Count {
-    verdict: Verdict,
-    checks: u32,
 }
 
 #[derive(Serialize)]
@@ -115,14 +112,14 @@ pub fn render(view: &View<'_>) -> serde_json::Result<Vec<u8>> {
 
 fn policy<'a>(view: &PolicyView<'a>) -> Policy<'a> {
     let policy = view.policy;
-    let count = |verdict: Verdict| Count { verdict, checks: policy.counts.get(&verdict).copied().unwrap_or_default() };
+    let count = |verdict| (verdict, policy.counts.get(&verdict).copied().unwrap_or_default());
     Policy {
-        policy: &policy.policy,
+        name: &policy.policy,
         place: &policy.place,
         workload: &policy.workload,
         verdict: policy.verdict,
         sentence: &policy.sentence,
-        counts: Verdict::ALL.into_iter().rev().map(count).collect(),
+        counts: Verdict::ALL.into_iter().map(count).collect(),
         design: &policy.design,
         differences: &policy.differences,
         findings: &policy.findings,
@@ -200,8 +197,9 @@ mod tests {
     use super::*;
     use crate::report::fixture;
     use crate::report::view::Context;
+    use crate::verdict::judgement::Judgement;
 
-    fn rendered(judgement: &crate::verdict::judgement::Judgement, context: &Context) -> String {
+    fn rendered(judgement: &Judgement, context: &Context) -> String {
         String::from_utf8(render(&View::new(judgement, context)).unwrap()).unwrap()
     }
 

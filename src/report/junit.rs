@@ -108,7 +108,9 @@ const fn type_of(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Fail => "regression",
         Verdict::Error => "measurement",
-        other => other.id(),
+        Verdict::NotApplicable | Verdict::Pass | Verdict::Warn | Verdict::Inconclusive | Verdict::NotComparable => {
+            verdict.id()
+        }
     }
 }
 
@@ -329,6 +331,12 @@ mod tests {
     #[test]
     fn the_file_is_as_documented() {
         insta::assert_snapshot!("strict", rendered(&fixture::rich(), ExitPolicy::Strict));
+    }
+
+    #[test]
+    fn hostile_text_is_written_as_text() {
+        let judgement = fixture::hostile(&fixture::hostile_texts(), None);
+        insta::assert_snapshot!("hostile", rendered(&judgement, ExitPolicy::Advisory));
     }
 
     #[test]

@@ -112,13 +112,15 @@ fn attention(screen: &mut Screen, view: &View<'_>) {
 
 fn sentence(screen: &mut Screen, view: &CheckView<'_>) {
     let check = view.check;
-    let asides: String = view.asides().iter().map(|aside| format!(" ({})", text(aside))).collect();
+    let asides = view.asides().iter().map(|aside| format!(" ({})", text(aside))).collect::<Vec<_>>().concat();
     let head = format!("{} {} of {}", check.verdict, text(&check.id), text(view.policy));
     screen.paragraph(&format!("{head}: {}{asides}", text(&check.reason)), "  - ", "    ", Some(check.verdict));
 }
 
 /// Width of a column of the table of effects; the first is as wide.
 const COLUMN: usize = 19;
+/// Cells side by side: with the column of names they fit the width.
+const CELLS: usize = 3;
 
 /// As many cells side by side as fit; more go below.
 fn effects(screen: &mut Screen, effects: &Effects) {
@@ -126,9 +128,8 @@ fn effects(screen: &mut Screen, effects: &Effects) {
         return;
     }
     screen.heading("Change by cell (candidate against baseline, 90 % interval)");
-    let per_block = (WIDTH - 2) / COLUMN - 1;
     let indices: Vec<usize> = (0..effects.columns.len()).collect();
-    for block in indices.chunks(per_block) {
+    for block in indices.chunks(CELLS) {
         let heads = effects.columns.iter().enumerate().filter(|(i, _)| block.contains(i));
         line(screen, iter::once(String::new()).chain(heads.map(|(_, column)| text(&column.label))));
         for row in &effects.rows {
@@ -273,6 +274,11 @@ mod tests {
     }
 
     #[test]
+    fn hostile_text_is_written_as_text() {
+        insta::assert_snapshot!("hostile", rendered(&fixture::hostile(&fixture::hostile_texts(), None), false));
+    }
+
+    #[test]
     fn colour_only_repeats_what_the_words_say() {
         let plain = rendered(&fixture::rich(), false);
         let coloured = rendered(&fixture::rich(), true);
@@ -310,7 +316,7 @@ mod tests {
         ) {
             for screen in [
                 rendered(&fixture::hostile(&texts, Some(number)), false),
-                rendered(&fixture::hostile(&fixture::hostile_texts(), None), false),
+                rendered(&fixture::hostile(&["x".repeat(2_000)], None), false),
             ] {
                 prop_assert!(!screen.chars().any(|c| c.is_control() && c != '\n'));
                 prop_assert!(!screen.contains("::") && !screen.contains("##["));
