@@ -1,4 +1,5 @@
 //! Bytes that cross the network: request bodies, stream decoding per dialect, and the seam between
 //! the load generator and whatever carries its requests. Nothing here opens a socket.
 
+pub mod decoded;
 pub mod transport;
