@@ -2,4 +2,12 @@
 //! the load generator and whatever carries its requests. Nothing here opens a socket.
 
 pub mod decoded;
+pub mod dialect;
+mod excerpt;
+mod hints;
+#[cfg(test)]
+mod shared;
+pub mod sse;
 pub mod transport;
+
+pub use hints::hint;
