@@ -11,6 +11,7 @@ pub type Conditions = BTreeMap<Condition, Known>;
 
 /// A value and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Known {
     /// The value, as text.
     pub value: String,

@@ -43,6 +43,17 @@ pub struct Record {
 }
 
 impl Record {
+    /// Whether it counts as a success: its outcome is `ok`, content came, and its tokens are known. An `ok`
+    /// without these is no evidence of anything; see [`Record::is_invalid`].
+    pub fn is_success(&self) -> bool {
+        self.outcome.is_ok() && !self.chunks.is_empty() && self.output_tokens.is_some_and(|tokens| tokens > 0)
+    }
+
+    /// An `ok` that lacks content or tokens. It counts as failed, and a run with many of them is not valid.
+    pub fn is_invalid(&self) -> bool {
+        self.outcome.is_ok() && !self.is_success()
+    }
+
     /// First content.
     pub fn first_content(&self) -> Option<Nanos> {
         self.chunks.first().map(|chunk| chunk.at)

@@ -1,1 +1,28 @@
-//! stats
+//! Numbers in, estimates and tests out: how noise is estimated and how two sets of runs are compared.
+//!
+//! The unit is the run: every `y` is the logarithm of one run's summary, with the sign chosen so that
+//! larger is worse (`+ln` of a latency, `-ln` of a throughput). `+inf` is a run whose summary lies among
+//! its failed requests. Nothing here knows what was measured.
+//!
+//! The way of a decision: [`quantile`] makes one number per run, [`history`] learns the noise from
+//! earlier releases, [`moderated`] compares, [`margin`] says how much worse is too much, [`holm`] corrects
+//! for the number of tests, [`power`] says what would decide an undecided one.
+
+pub mod design;
+pub mod error_rate;
+pub mod history;
+pub mod holm;
+pub mod margin;
+pub mod moderated;
+pub mod p_value;
+pub mod power;
+pub mod quantile;
+pub mod steady;
+pub mod student;
+
+mod sample;
+
+#[cfg(test)]
+mod moderated_tests;
+#[cfg(test)]
+mod reference_tests;

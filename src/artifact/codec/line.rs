@@ -1,0 +1,277 @@
+//! One line of the records: a record as a JSON object whose keys carry their units.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::artifact::codec::quoted;
+use crate::artifact::record::{Chunk, Outcome, Record, TokenSource};
+use crate::base::units::Nanos;
+
+/// Longest cell name, in bytes.
+const MAX_CELL: usize = 128;
+/// Longest finish reason, in bytes.
+const MAX_FINISH: usize = 64;
+/// Longest detail of a failure, in bytes.
+const MAX_DETAIL: usize = 1_024;
+
+/// The first line: what the file is. It stays readable for every version, so it may grow keys.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Header {
+    /// Version of the format.
+    pub(super) servegate_records: u32,
+}
+
+/// A record on disk. Instants in whole microseconds of the run.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line<'a> {
+    cell: Cow<'a, str>,
+    request: u32,
+    due_us: u64,
+    sent_us: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_byte_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_answer_us: Option<u64>,
+    /// From each chunk to the one before it; the first from `due_us`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gaps_us: Vec<u64>,
+    /// Absent: every chunk is one token. Empty: unknown for every chunk. Else one entry a chunk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chunk_tokens: Option<Vec<Option<u32>>>,
+    end_us: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prompt_tokens: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output_tokens: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reasoning_tokens: Option<u32>,
+    tokens_from: TokenSource,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    finish: Option<Cow<'a, str>>,
+    outcome: Outcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    detail: Option<Cow<'a, str>>,
+}
+
+impl<'a> From<&'a Record> for Line<'a> {
+    fn from(record: &'a Record) -> Self {
+        let mut before = micros(record.due);
+        let gaps_us = record
+            .chunks
+            .iter()
+            .map(|chunk| {
+                let at = micros(chunk.at);
+                at.saturating_sub(std::mem::replace(&mut before, at))
+            })
+            .collect();
+        let chunk_tokens = if record.chunks.iter().all(|chunk| chunk.tokens == Some(1)) {
+            None
+        } else if record.chunks.iter().all(|chunk| chunk.tokens.is_none()) {
+            Some(Vec::new())
+        } else {
+            Some(record.chunks.iter().map(|chunk| chunk.tokens).collect())
+        };
+        Self {
+            cell: Cow::Borrowed(&record.cell),
+            request: record.request,
+            due_us: micros(record.due),
+            sent_us: micros(record.sent),
+            first_byte_us: record.first_byte.map(micros),
+            first_answer_us: record.first_answer.map(micros),
+            gaps_us,
+            chunk_tokens,
+            end_us: micros(record.end),
+            prompt_tokens: record.prompt_tokens,
+            cached_tokens: record.cached_tokens,
+            output_tokens: record.output_tokens,
+            reasoning_tokens: record.reasoning_tokens,
+            tokens_from: record.tokens_from,
+            finish: record.finish.as_deref().map(Cow::Borrowed),
+            outcome: record.outcome,
+            detail: record.detail.as_deref().map(Cow::Borrowed),
+        }
+    }
+}
+
+impl Line<'_> {
+    /// The record of this line.
+    ///
+    /// # Errors
+    ///
+    /// The rule that the line breaks.
+    pub(super) fn into_record(self) -> Result<Record, String> {
+        let tokens = match self.chunk_tokens {
+            None => vec![Some(1); self.gaps_us.len()],
+            Some(tokens) if tokens.is_empty() => vec![None; self.gaps_us.len()],
+            Some(tokens) if tokens.len() == self.gaps_us.len() => tokens,
+            Some(tokens) => {
+                let (tokens, gaps) = (tokens.len(), self.gaps_us.len());
+                return Err(format!("`chunk_tokens` has {tokens} entries and `gaps_us` has {gaps}"));
+            }
+        };
+        let mut at = self.due_us;
+        let mut chunks = Vec::with_capacity(tokens.len());
+        for (gap, tokens) in self.gaps_us.into_iter().zip(tokens) {
+            at = at.checked_add(gap).ok_or("`gaps_us` leads beyond the largest instant")?;
+            chunks.push(Chunk { at: instant("gaps_us", at)?, tokens });
+        }
+        let record = Record {
+            cell: self.cell.into_owned(),
+            request: self.request,
+            due: instant("due_us", self.due_us)?,
+            sent: instant("sent_us", self.sent_us)?,
+            first_byte: self.first_byte_us.map(|us| instant("first_byte_us", us)).transpose()?,
+            first_answer: self.first_answer_us.map(|us| instant("first_answer_us", us)).transpose()?,
+            chunks,
+            end: instant("end_us", self.end_us)?,
+            prompt_tokens: self.prompt_tokens,
+            cached_tokens: self.cached_tokens,
+            output_tokens: self.output_tokens,
+            reasoning_tokens: self.reasoning_tokens,
+            tokens_from: self.tokens_from,
+            finish: self.finish.map(Cow::into_owned),
+            outcome: self.outcome,
+            detail: self.detail.map(Cow::into_owned),
+        };
+        check(&record)?;
+        Ok(record)
+    }
+}
+
+/// What every stored record obeys, whoever made it.
+///
+/// # Errors
+///
+/// The rule that is broken.
+pub(super) fn check(record: &Record) -> Result<(), String> {
+    text("cell", &record.cell, MAX_CELL)?;
+    if record.cell.is_empty() {
+        return Err("`cell` is empty".to_owned());
+    }
+    record.finish.as_deref().map_or(Ok(()), |finish| text("finish", finish, MAX_FINISH))?;
+    record.detail.as_deref().map_or(Ok(()), |detail| text("detail", detail, MAX_DETAIL))?;
+
+    let mut before = ("due", record.due);
+    let steps = [("sent", Some(record.sent)), ("first_byte", record.first_byte)];
+    let steps = steps.into_iter().filter_map(|(name, at)| at.map(|at| (name, at)));
+    let chunks = record.chunks.iter().map(|chunk| ("chunk", chunk.at));
+    whole("due", record.due)?;
+    for (name, at) in steps.chain(chunks).chain([("end", record.end)]) {
+        whole(name, at)?;
+        if at < before.1 {
+            return Err(format!("`{name}` is earlier than `{}`: a clock fault", before.0));
+        }
+        before = (name, at);
+    }
+    match (record.first_answer, record.first_content(), record.last_content()) {
+        (None, _, _) => Ok(()),
+        (Some(answer), Some(first), Some(last)) if (first..=last).contains(&answer) => whole("first_answer", answer),
+        (Some(_), _, _) => Err("`first_answer` is not among the chunks".to_owned()),
+    }
+}
+
+fn text(key: &str, value: &str, limit: usize) -> Result<(), String> {
+    if value.len() > limit {
+        return Err(format!("`{key}` is longer than {limit} bytes"));
+    }
+    if value.chars().any(char::is_control) {
+        return Err(format!("`{key}` holds a control character: `{}`", quoted(value)));
+    }
+    Ok(())
+}
+
+fn whole(name: &str, at: Nanos) -> Result<(), String> {
+    if at.0.is_multiple_of(1_000) {
+        return Ok(());
+    }
+    Err(format!("`{name}` is not in whole microseconds, the resolution of records"))
+}
+
+#[expect(clippy::integer_division, reason = "instants of a checked record are whole microseconds")]
+fn micros(at: Nanos) -> u64 {
+    at.0 / 1_000
+}
+
+fn instant(key: &str, us: u64) -> Result<Nanos, String> {
+    us.checked_mul(1_000).map(Nanos).ok_or_else(|| format!("`{key}` is beyond the largest instant"))
+}
+
+/// The requests that were seen in a file: each may stand in it once.
+#[derive(Default)]
+pub(super) struct Seen(BTreeMap<String, BTreeSet<u32>>);
+
+impl Seen {
+    /// Notes a record.
+    ///
+    /// # Errors
+    ///
+    /// The request was seen before.
+    pub(super) fn admit(&mut self, record: &Record) -> Result<(), String> {
+        let fresh = match self.0.get_mut(&record.cell) {
+            Some(requests) => requests.insert(record.request),
+            None => self.0.insert(record.cell.clone(), BTreeSet::from([record.request])).is_none(),
+        };
+        if fresh { Ok(()) } else { Err(format!("request {} of this cell is there already", record.request)) }
+    }
+
+    /// Records and highest request number of each cell.
+    pub(super) fn tally(&self) -> BTreeMap<String, CellTally> {
+        let tally = |requests: &BTreeSet<u32>| CellTally {
+            records: requests.len(),
+            highest: requests.last().copied().unwrap_or_default(),
+        };
+        self.0.iter().map(|(cell, requests)| (cell.clone(), tally(requests))).collect()
+    }
+}
+
+/// What the records of one cell amount to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellTally {
+    /// Number of records.
+    pub records: usize,
+    /// Highest request number.
+    pub highest: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::artifact::codec::samples;
+
+    #[test]
+    fn a_line_says_its_units_and_leaves_out_what_says_nothing() {
+        let text = serde_json::to_string(&Line::from(&samples::streamed(3, 1_000, 50, 10, 3))).unwrap();
+        assert_eq!(
+            text,
+            r#"{"cell":"c8","request":3,"due_us":1000000,"sent_us":1000000,"first_byte_us":1050000,"first_answer_us":1050000,"gaps_us":[50000,10000,10000],"end_us":1070000,"prompt_tokens":512,"cached_tokens":0,"output_tokens":3,"tokens_from":"usage","finish":"length","outcome":"ok"}"#
+        );
+        let mut unknown = samples::streamed(3, 1_000, 50, 10, 3);
+        unknown.chunks.iter_mut().for_each(|chunk| chunk.tokens = None);
+        assert!(serde_json::to_string(&Line::from(&unknown)).unwrap().contains(r#""chunk_tokens":[],"#));
+        unknown.chunks[1].tokens = Some(4);
+        assert!(serde_json::to_string(&Line::from(&unknown)).unwrap().contains("[null,4,null]"));
+    }
+
+    #[test]
+    fn a_record_that_time_cannot_have_made_is_refused() {
+        let good = samples::streamed(0, 10, 5, 5, 2);
+        check(&good).unwrap();
+        let broken = |change: fn(&mut Record)| {
+            let mut record = good.clone();
+            change(&mut record);
+            check(&record).unwrap_err()
+        };
+        assert!(broken(|r| r.sent = Nanos::ZERO).contains("`sent` is earlier than `due`"));
+        assert!(broken(|r| r.end = r.sent).contains("`end` is earlier than `chunk`"));
+        assert!(broken(|r| r.chunks.swap(0, 1)).contains("`chunk` is earlier than `chunk`"));
+        assert!(broken(|r| r.end = Nanos(r.end.0 + 1)).contains("whole microseconds"));
+        assert!(broken(|r| r.first_answer = Some(r.due)).contains("not among the chunks"));
+        assert!(broken(|r| r.detail = Some("a\u{1b}[31m".to_owned())).contains("control character"));
+        assert!(broken(|r| r.finish = Some("x".repeat(65))).contains("longer than 64"));
+    }
+}
