@@ -75,7 +75,7 @@ fn sentence(field: &Field) -> String {
     format!("{first}{}.{bounds}", letters.as_str())
 }
 
-fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> Value {
+pub(super) fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> Value {
     let patterned = |pattern: &str| json!({ "type": "string", "pattern": pattern });
     match kind {
         Kind::Version => json!({ "const": FORMAT }),

@@ -96,7 +96,11 @@ pub(super) fn parse(text: &str, findings: &mut Findings) -> Option<Node> {
         cost: 0,
         documents: 0,
     };
-    let options = granit_parser::options! { emit_comments: false };
+    let options = granit_parser::options! {
+        emit_comments: false,
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+    };
     for event in Parser::new_from_str_with_options(body, options) {
         let step = match event {
             Ok((event, span)) => builder.event(event, &span),
@@ -318,14 +322,17 @@ impl Builder<'_> {
         let start = marker.byte_offset().unwrap_or(body.len()).min(body.len());
         let width = body.get(start..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
         let at = self.locate(marker, start..start + width);
+        if *error.kind() == ErrorKind::RecursionLimitExceeded {
+            self.too_deep(&at);
+            return;
+        }
         let help = match error.kind() {
-            ErrorKind::UnknownAnchor => {
-                "define the anchor (`&name`) above its first use, or quote a text that begins with `*`"
-            }
+            ErrorKind::UnknownAnchor => "define `&name` above its first use, or quote a text that begins with `*`",
             ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation => "indent with spaces",
             _ => "look at the indentation, colons, quotes and brackets here and on the lines above",
         };
-        self.findings.error(&at, "", Fault::new("syntax", format!("not readable as YAML: {}", error.kind()), help));
+        let message = format!("not readable as YAML: {}", error.kind());
+        self.findings.error(&at, "", Fault::new("syntax", message, help));
     }
 
     fn mark(&self, span: &Span) -> Mark {
