@@ -10,7 +10,8 @@ use std::time::Instant;
 use crate::artifact::record::Record;
 use crate::artifact::run::CellEvidence;
 use crate::base::units::Nanos;
-use crate::loadgen::drive::{Compose, Stop, drive};
+use crate::loadgen::codec::Codec;
+use crate::loadgen::drive::{Stop, drive};
 use crate::loadgen::event::Event;
 use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::wire::transport::{Exchange, Transport};
@@ -18,20 +19,8 @@ use crate::wire::transport::{Exchange, Transport};
 /// Exchanges that wait to be decoded; beyond it the load generator waits and says so.
 const QUEUE: usize = 64;
 
-/// Decodes one exchange of a cell, given the request that was planned.
-pub type Decode<'a> = dyn Fn(&PlannedCell, &PlannedRequest, &Exchange) -> Record + Sync + 'a;
-
 /// Takes the records.
 pub type Sink<'a, E> = dyn FnMut(Record) -> Result<(), E> + Send + 'a;
-
-/// How requests become bytes, and bytes become records.
-#[derive(Clone, Copy)]
-pub struct Codec<'a> {
-    /// Makes the message of a planned request.
-    pub compose: &'a Compose<'a>,
-    /// Decodes what came back.
-    pub decode: &'a Decode<'a>,
-}
 
 /// How a pass went.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,18 +38,17 @@ pub struct Passed {
 /// The sink's error. The pass stops at once; what the sink took before is the sink's to keep.
 pub fn pass<E: Send>(
     cells: &[&PlannedCell],
-    codec: Codec<'_>,
+    codec: &Codec,
     transport: &mut dyn Transport,
     sink: &mut Sink<'_, E>,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Passed, E> {
     thread::scope(|scope| {
         let (queue, arrivals) = sync_channel(QUEUE);
-        let decode = codec.decode;
-        let decoder = scope.spawn(move || write_records(&arrivals, decode, sink));
+        let decoder = scope.spawn(move || write_records(&arrivals, codec, sink));
         let mut passed = Passed { cells: Vec::new(), stop: None };
         for cell in cells {
-            let driven = visit(cell, codec.compose, transport, &queue, events);
+            let driven = visit(cell, codec, transport, &queue, events);
             passed.cells.push(driven.0);
             passed.stop = driven.1;
             if passed.stop.is_some() {
@@ -78,13 +66,13 @@ pub fn pass<E: Send>(
 /// A measured request that has ended, on its way to the decoder.
 type Arrival<'p> = (&'p PlannedCell, &'p PlannedRequest, Box<Exchange>);
 
-fn write_records<E>(arrivals: &Receiver<Arrival<'_>>, decode: &Decode<'_>, sink: &mut Sink<'_, E>) -> Result<(), E> {
-    arrivals.iter().try_for_each(|(cell, request, exchange)| sink(decode(cell, request, &exchange)))
+fn write_records<E>(arrivals: &Receiver<Arrival<'_>>, codec: &Codec, sink: &mut Sink<'_, E>) -> Result<(), E> {
+    arrivals.iter().try_for_each(|(cell, request, exchange)| sink(codec.record(cell, request, &exchange)))
 }
 
 fn visit<'p>(
     cell: &'p PlannedCell,
-    compose: &Compose<'_>,
+    codec: &Codec,
     transport: &mut dyn Transport,
     queue: &SyncSender<Arrival<'p>>,
     events: &mut dyn FnMut(Event<'_>),
@@ -92,7 +80,7 @@ fn visit<'p>(
     let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
     events(Event::CellStarted { cell: &cell.name, planned });
     let (mut ended, mut failed, mut blocked) = (0, 0, Nanos::ZERO);
-    let driven = drive(cell, compose, transport, &mut |request, exchange| {
+    let driven = drive(cell, &|request| codec.message(request), transport, &mut |request, exchange| {
         ended += 1;
         failed += u32::from(!is_answered(&exchange));
         events(Event::Progress { cell: &cell.name, ended, planned, failed });
@@ -126,33 +114,16 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::artifact::record::{Outcome, TokenSource};
-    use crate::loadgen::scripted::{Scripted, cell, compose};
+    use crate::base::names::Api;
+    use crate::loadgen::scripted::{Scripted, cell};
     use crate::spec::workload::Load;
+    use crate::wire::dialect::{self, Template};
     use crate::wire::transport::Failure;
 
-    fn decode(cell: &PlannedCell, request: &PlannedRequest, exchange: &Exchange) -> Record {
-        Record {
-            cell: cell.name.clone(),
-            request: request.number,
-            due: exchange.due,
-            sent: exchange.sent,
-            first_byte: exchange.head,
-            first_answer: None,
-            chunks: Vec::new(),
-            end: exchange.end,
-            prompt_tokens: None,
-            cached_tokens: None,
-            output_tokens: None,
-            reasoning_tokens: None,
-            tokens_from: TokenSource::Chunks,
-            finish: None,
-            outcome: Outcome::Ok,
-            detail: None,
-        }
+    fn codec() -> Codec {
+        let dialect = dialect::of(Api::Completions);
+        Codec { dialect, template: Template::new(&dialect, "m", &serde_json::Map::new()) }
     }
-
-    const CODEC: Codec<'_> = Codec { compose: &compose, decode: &decode };
 
     fn cells() -> [PlannedCell; 2] {
         [cell("c4", Load::Closed { concurrency: 4 }, 4, 100), cell("r10", Load::Constant { rate: 10.0 }, 2, 20)]
@@ -165,7 +136,7 @@ mod tests {
         let (mut records, mut lines) = (Vec::new(), Vec::new());
         let passed = pass(
             &[r10, c4],
-            CODEC,
+            &codec(),
             &mut transport,
             &mut |record| {
                 records.push(record);
@@ -200,7 +171,7 @@ mod tests {
         let mut transport = Scripted::new(|_| (Nanos::from_millis(50), None));
         let error = pass(
             &[c4, c4, c4, c4],
-            CODEC,
+            &codec(),
             &mut transport,
             &mut |_record| {
                 let mut written = written.lock().unwrap();
@@ -223,7 +194,7 @@ mod tests {
         let mut records = 0;
         let passed = pass(
             &[c4, r10],
-            CODEC,
+            &codec(),
             &mut transport,
             &mut |_record| {
                 records += 1;

@@ -115,8 +115,8 @@ pub(super) fn cell(name: &str, load: Load, warmup: u32, requests: u32) -> Planne
     }
 }
 
-/// The body tells which request it is: `w3` for a warm-up, `m3` for a measured one.
+/// The body tells which request it is: `w3` for a warm-up, `m3` for a measured one, `f30` for a filler.
 pub(super) fn compose(request: &PlannedRequest) -> Message {
-    let kind = if request.prompt.seed == 0 { 'w' } else { 'm' };
+    let kind = ["w", "m"].get(usize::try_from(request.prompt.seed).unwrap_or(usize::MAX)).unwrap_or(&"f");
     Message { path: "/", body: Bytes::from(format!("{kind}{}", request.number)) }
 }

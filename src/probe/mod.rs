@@ -3,4 +3,5 @@
 
 pub mod conditions;
 pub mod control;
+pub mod preflight;
 pub mod restart;
