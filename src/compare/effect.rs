@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use crate::artifact::run::Run;
+use crate::artifact::metrics::NoValue;
+use crate::artifact::metrics::cell::CellData;
 use crate::base::names::{Direction, Metric};
 use crate::base::units::Nanos;
 use crate::compare::evidence::Selection;
-use crate::compare::values::{self, Reading};
+use crate::compare::values;
 use crate::spec::policy::{Check, Decision, Margin as Limit};
 use crate::stats::error_rate::{Count, Counts, ErrorRates, error_rates};
 use crate::stats::history::{Noise, SessionPrior, noise};
@@ -69,7 +70,7 @@ pub struct Ratio {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmeasured {
     /// A run has no value of this metric.
-    Missing,
+    Missing(NoValue),
     /// Counts of failures from so few runs that their scatter is unknown.
     NoScatter,
 }
@@ -79,13 +80,13 @@ pub enum Unmeasured {
 /// # Errors
 /// A compared run has no value of the metric, or the scatter of failure counts cannot be estimated.
 pub fn measure(
-    runs: &Selection<'_>,
+    runs: &mut Selection<'_>,
     check: &Check,
     decision: &Decision,
     timeout: Nanos,
 ) -> Result<Measured, Unmeasured> {
     match check.margin {
-        Limit::Points(points) => share(runs, check, points, decision.alpha_pass),
+        Limit::Points(points) => share(runs, points, decision.alpha_pass),
         Limit::Relative { ratio, floor } => {
             let floor = floor.map(Nanos::as_ms);
             ratios(runs, check, decision, (timeout, Margin { direction: check.metric.direction(), relative: ratio, floor }))
@@ -98,41 +99,43 @@ pub fn measure(
 }
 
 fn ratios(
-    runs: &Selection<'_>,
+    runs: &mut Selection<'_>,
     check: &Check,
     decision: &Decision,
     (timeout, margin): (Nanos, Margin),
 ) -> Result<Measured, Unmeasured> {
     let mut fewest = usize::MAX;
-    let mut y = |run: &&Run| -> Result<f64, Unmeasured> {
-        let Reading { y, values } = values::read(run, check, timeout).ok_or(Unmeasured::Missing)?;
-        fewest = fewest.min(values);
-        Ok(y)
+    let mut all = |cells: &mut Vec<CellData<'_>>| -> Result<Vec<f64>, Unmeasured> {
+        let mut ys = Vec::with_capacity(cells.len());
+        for cell in cells {
+            let reading = values::read(cell, check, timeout).map_err(Unmeasured::Missing)?;
+            fewest = fewest.min(reading.values);
+            ys.push(reading.y);
+        }
+        Ok(ys)
     };
-    let mut all = |runs: &[&Run]| runs.iter().map(&mut y).collect::<Result<Vec<f64>, Unmeasured>>();
-    let stored = runs.stored.iter().map(|session| all(session)).collect::<Result<Vec<_>, Unmeasured>>()?;
-    let (controls, candidate) = (all(&runs.controls)?, all(&runs.candidate)?);
+    let stored = runs.stored.iter_mut().map(&mut all).collect::<Result<Vec<_>, Unmeasured>>()?;
+    let (controls, candidate) = (all(&mut runs.controls)?, all(&mut runs.candidate)?);
 
     // An earlier run without this metric says nothing about its noise.
-    let past = |session: &Vec<&Run>| {
-        session.iter().filter_map(|run| Some(values::read(run, check, timeout)?.y)).collect::<Vec<f64>>()
+    let past = |session: &mut Vec<CellData<'_>>| {
+        session.iter_mut().filter_map(|cell| Some(values::read(cell, check, timeout).ok()?.y)).collect::<Vec<f64>>()
     };
     let history: Vec<Vec<Vec<f64>>> =
-        runs.history.iter().map(|release| release.iter().map(past).collect()).collect();
+        runs.history.iter_mut().map(|release| release.iter_mut().map(past).collect()).collect();
     let noise = noise(&history, &stored, SessionPrior::assumed(decision.session_sd, decision.session_sd_df));
     let samples = Samples { stored: &stored, controls: &controls, candidate: &candidate };
     let comparison = compare(&samples, &noise, values::censored(check.metric, timeout));
     Ok(Measured::Ratio(Ratio { stored, candidate, noise, margin, comparison, fewest }))
 }
 
-fn share(runs: &Selection<'_>, check: &Check, points: f64, alpha: f64) -> Result<Measured, Unmeasured> {
-    let count = |run: &&Run| values::count(run, &check.cell);
-    let baseline: Vec<Count> = runs.stored.iter().flatten().chain(&runs.controls).map(count).collect();
-    let candidate: Vec<Count> = runs.candidate.iter().map(count).collect();
-    let history: Vec<Count> = runs.history.iter().flatten().flatten().map(count).collect();
+fn share(runs: &Selection<'_>, points: f64, alpha: f64) -> Result<Measured, Unmeasured> {
+    let baseline: Vec<Count> = runs.stored.iter().flatten().chain(&runs.controls).map(values::count).collect();
+    let candidate: Vec<Count> = runs.candidate.iter().map(values::count).collect();
+    let history: Vec<Count> = runs.history.iter().flatten().flatten().map(values::count).collect();
     let counts = Counts { baseline: &baseline, candidate: &candidate, history: &history };
     if [&baseline, &candidate].iter().any(|side| side.iter().all(|count| count.attempted == 0)) {
-        return Err(Unmeasured::Missing);
+        return Err(Unmeasured::Missing(NoValue::NoRequests));
     }
     let rates = error_rates(&counts, points, alpha).ok_or(Unmeasured::NoScatter)?;
     let attempted = candidate.iter().map(|count| count.attempted).sum();
@@ -141,7 +144,7 @@ fn share(runs: &Selection<'_>, check: &Check, points: f64, alpha: f64) -> Result
 
 /// An estimate in the metric's own unit and direction, with the interval at one-sided level `alpha`.
 pub fn natural(metric: Metric, estimate: &moderated::Effect, alpha: f64) -> Effect {
-    let sign = if metric.direction() == Direction::HigherIsBetter { -1.0 } else { 1.0 };
+    let sign = values::sign(metric);
     let (low, high) = estimate.limits(alpha);
     let change = |y: f64| (sign * y).exp_m1();
     let (low, high) = if sign < 0.0 { (high, low) } else { (low, high) };

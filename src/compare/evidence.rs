@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::artifact::metrics::cell::CellData;
 use crate::artifact::run::{Manifest, Run};
 use crate::base::names::Side;
 use crate::plan::request::Plan;
@@ -73,22 +74,21 @@ pub fn name(side: Side, run: &Run) -> String {
 }
 
 /// The runs that count in one cell, grouped as the comparison needs them.
-#[derive(Clone, Debug)]
 pub struct Selection<'a> {
     /// The stored baseline, by session.
-    pub stored: Vec<Vec<&'a Run>>,
+    pub stored: Vec<Vec<CellData<'a>>>,
     /// Controls.
-    pub controls: Vec<&'a Run>,
+    pub controls: Vec<CellData<'a>>,
     /// Candidate.
-    pub candidate: Vec<&'a Run>,
+    pub candidate: Vec<CellData<'a>>,
     /// Earlier releases, oldest first, each by session.
-    pub history: Vec<Vec<Vec<&'a Run>>>,
+    pub history: Vec<Vec<Vec<CellData<'a>>>>,
 }
 
 impl<'a> Evidence<'a> {
-    /// The runs that `usable` accepts. Without restarts the passes of the baseline's side are one session, controls
+    /// What the runs that `usable` accepts measured in `cell`. Without restarts the passes of the baseline's side are one session, controls
     /// among them. An earlier release counts where it followed the same plan over the same transport.
-    pub fn select(&self, usable: impl Fn(&Run) -> bool) -> Selection<'a> {
+    pub fn select(&self, cell: &str, usable: impl Fn(&Run) -> bool) -> Selection<'a> {
         let keep = |runs: &'a [Run]| runs.iter().filter(|run| usable(run)).collect::<Vec<&Run>>();
         let (baseline, controls) = (keep(self.runs(Side::Baseline)), keep(self.controls));
         let candidate = keep(self.candidate);
@@ -102,7 +102,14 @@ impl<'a> Evidence<'a> {
             self.reference().next().is_some_and(|reference| same(&reference.manifest) == same(&run.manifest))
         };
         let release = |runs: &&'a [Run]| by_session(keep(runs).into_iter().filter(alike).collect());
-        Selection { stored, controls, candidate, history: self.history.iter().map(release).collect() }
+        let data = |runs: Vec<&'a Run>| runs.into_iter().map(|run| CellData::of(run, cell)).collect::<Vec<_>>();
+        let sessions = |sessions: Vec<Vec<&'a Run>>| sessions.into_iter().map(data).collect::<Vec<_>>();
+        Selection {
+            stored: sessions(stored),
+            controls: data(controls),
+            candidate: data(candidate),
+            history: self.history.iter().map(release).map(sessions).collect(),
+        }
     }
 }
 

@@ -4,7 +4,8 @@ pub mod conditions;
 pub mod effect;
 pub mod evidence;
 pub mod rules;
-pub mod values;
+
+mod values;
 
 #[cfg(test)]
 pub(crate) mod synthetic;

@@ -1,12 +1,11 @@
-//! One number per run and check. INTERIM
+//! One number per run and check.
 
-use crate::artifact::record::Record;
-use crate::artifact::run::Run;
-use crate::base::names::{Direction, Metric, Scale, Statistic};
+use crate::artifact::metrics::cell::CellData;
+use crate::artifact::metrics::{NoValue, Question};
+use crate::base::names::{Direction, Metric, Scale};
 use crate::base::units::Nanos;
 use crate::spec::policy::Check;
 use crate::stats::error_rate::Count;
-use crate::stats::quantile::{quantile, tail05};
 
 /// A run's number in one check.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,66 +16,41 @@ pub(super) struct Reading {
     pub(super) values: usize,
 }
 
-pub(crate) fn series(run: &Run, cell: &str, metric: Metric) -> Vec<f64> {
-    let mut records: Vec<&Record> = run.records.iter().filter(|r| r.cell == cell).collect();
-    records.sort_by_key(|r| r.request);
-    records.iter().filter_map(|r| value(r, metric)).collect()
-}
-
-fn value(r: &Record, metric: Metric) -> Option<f64> {
-    if !r.outcome.is_ok() {
-        return Some(f64::INFINITY);
-    }
-    let (first, last) = (r.first_content()?, r.last_content()?);
-    match metric {
-        Metric::Ttft => Some(first.since(r.due).as_ms()),
-        Metric::E2e => Some(last.since(r.due).as_ms()),
-        Metric::Tpot => Some(last.since(first).as_ms() / f64::from(r.output_tokens?.checked_sub(1)?)),
-        _ => None,
-    }
-}
-
-pub(super) fn read(run: &Run, check: &Check, timeout: Nanos) -> Option<Reading> {
-    let evidence = run.manifest.cells.iter().find(|c| c.name == check.cell)?;
-    if check.metric.scale() == Scale::PerRun {
-        let ok = || run.records.iter().filter(|r| r.cell == check.cell && r.outcome.is_ok());
-        let tokens: f64 = ok().filter_map(|r| r.output_tokens).map(f64::from).sum();
-        let n = ok().count();
-        let v = match check.metric {
-            Metric::OutputTokens if n > 0 => tokens / n as f64,
-            Metric::Throughput => tokens / ((evidence.window_end_us - evidence.window_start_us) as f64 / 1e6),
-            _ => return None,
-        };
-        let y = if check.metric.direction() == Direction::HigherIsBetter { -v.ln() } else { v.ln() };
-        return Some(Reading { y, values: n.max(1) });
-    }
-    let mut values = if check.metric == Metric::Itl {
-        let mut v = vec![];
-        for r in run.records.iter().filter(|r| r.cell == check.cell) {
-            for w in r.chunks.windows(2) {
-                v.push(w[1].at.since(w[0].at).as_ms());
-            }
+/// The number of one run and cell, whose time-out is given.
+///
+/// # Errors
+/// Why the run has none. A run without any successful request has no gaps, and counts as infinitely slow there.
+pub(super) fn read(cell: &mut CellData<'_>, check: &Check, timeout: Nanos) -> Result<Reading, NoValue> {
+    let question = Question { metric: check.metric, statistic: check.statistic, limits: &check.limits, timeout };
+    match cell.summary(&question) {
+        Ok(summary) => Ok(Reading { y: sign(check.metric) * summary.value.ln(), values: summary.n }),
+        Err(NoValue::NoSuccess) if check.metric.scale() == Scale::PerGap => {
+            Ok(Reading { y: f64::INFINITY, values: usize::MAX })
         }
-        v
-    } else {
-        series(run, &check.cell, check.metric)
-    };
-    let n = values.len();
-    let y = match check.statistic {
-        Statistic::Tail05 => tail05(&mut values, timeout.as_ms())?,
-        s => quantile(&mut values, s.level()?)?.ln(),
-    };
-    Some(Reading { y, values: n })
+        Err(none) => Err(none),
+    }
 }
-/// The `y` that stands for a run among failed requests: the time-out as a latency, or one token or request per
-/// time-out as a rate.
+
+/// 1 where larger values are worse, -1 where smaller ones are. Output length, which has two bad directions, keeps its
+/// own.
+pub(super) fn sign(metric: Metric) -> f64 {
+    match metric.direction() {
+        Direction::LowerIsBetter | Direction::TwoSided => 1.0,
+        Direction::HigherIsBetter => -1.0,
+    }
+}
+
+/// The `y` that stands for a run among failed requests: the time-out as a latency, or as a rate one token or request
+/// in a time-out.
 pub(super) fn censored(metric: Metric, timeout: Nanos) -> f64 {
     match metric.scale() {
-        Scale::PerRun => timeout.as_secs().ln(),
-        Scale::PerRequest | Scale::PerGap | Scale::Proportion => timeout.as_ms().ln(),
+        Scale::PerRequest | Scale::PerGap => timeout.as_ms().ln(),
+        Scale::PerRun | Scale::Proportion => timeout.as_secs().ln(),
     }
 }
-pub(super) fn count(run: &Run, cell: &str) -> Count {
-    let here = || run.records.iter().filter(|r| r.cell == cell);
-    Count { failed: here().filter(|r| !r.outcome.is_ok()).count() as u64, attempted: here().count() as u64 }
+
+/// The failed and attempted requests of one run and cell.
+pub(super) fn count(cell: &CellData<'_>) -> Count {
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    Count { failed: number(cell.failed()), attempted: number(cell.records().len()) }
 }

@@ -1,6 +1,5 @@
 //! The gate's family of tests and Holm's correction over it.
 
-use crate::spec::policy::Policy;
 use crate::stats::holm::holm;
 use crate::stats::p_value::PValue;
 use crate::verdict::states::State;

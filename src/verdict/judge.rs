@@ -9,7 +9,7 @@ use crate::verdict::decide::{contribution, decide};
 use crate::verdict::family::{Corrected, correct};
 use crate::verdict::judgement::{CheckJudgement, Design, Finding, Judgement, PolicyJudgement, Verdict};
 use crate::verdict::notes::notes;
-use crate::verdict::rules;
+use crate::verdict::rules::{self, Screening};
 use crate::verdict::sentence::sentence;
 use crate::verdict::states::{State, states};
 use crate::verdict::subjects::{Subject, subjects};
@@ -42,13 +42,14 @@ fn of_policy(case: &Case<'_>) -> PolicyJudgement {
         let checks = own.map(|subject| decide(subject, &state, Corrected::NONE, &case.policy.decision)).collect();
         return PolicyJudgement { verdict: Verdict::NotApplicable, sentence, ..assemble(case, vec![], checks) };
     }
-    let findings = rules::findings(case);
-    let states = states(case, &mut subjects, &findings);
+    let screening = Screening::of(case);
+    let findings = rules::findings(&screening);
+    let states = states(&screening, &mut subjects, &findings);
     let corrected = correct(&subjects, &states);
     let judged = subjects.iter().zip(&states).zip(corrected);
     let checks = judged.map(|((subject, state), corrected)| decide(subject, state, corrected, &case.policy.decision));
     let mut judgement = assemble(case, findings, checks.collect());
-    judgement.notes = notes(case, &subjects, &states);
+    judgement.notes = notes(&screening, &subjects, &states);
     let tried = |(subject, state): (&Subject, &State)| {
         !subject.implied && subject.may_block() && matches!(state, State::Tried { .. })
     };

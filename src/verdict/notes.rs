@@ -8,12 +8,14 @@ use crate::compare::conditions::differences;
 use crate::compare::effect::{Measured, Ratio};
 use crate::stats::moderated::{Comparison, Flag};
 use crate::verdict::judge::Case;
-use crate::verdict::rules;
+use crate::verdict::rules::Screening;
 use crate::verdict::states::State;
 use crate::verdict::subjects::Subject;
+use crate::verdict::words::count;
 
 /// The notes of a policy, in a fixed order.
-pub(super) fn notes(case: &Case<'_>, subjects: &[Subject], states: &[State]) -> Vec<String> {
+pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[State]) -> Vec<String> {
+    let case = &screening.case;
     let flagged = flagged(subjects, states);
     let checks = |flag: Flag| flagged.get(&flag).map(|ids| ids.join(", "));
     let decision = &case.policy.decision;
@@ -38,7 +40,8 @@ pub(super) fn notes(case: &Case<'_>, subjects: &[Subject], states: &[State]) -> 
     if let Some(ids) = checks(Flag::Weak) {
         notes.push(format!("weak: two runs a side and no history, so both errors may reach 7 % instead of 5 %: {ids}"));
     }
-    notes.extend(rules::left_out(case));
+    notes.extend(screening.left_out());
+    notes.extend(at_once(screening));
     notes.extend(one_sided(case));
     notes.extend(versions(case));
     if !case.policy.checks.iter().any(|check| check.role == Role::Required) {
@@ -58,6 +61,12 @@ fn flagged<'a>(subjects: &'a [Subject], states: &'a [State]) -> BTreeMap<Flag, V
         }
     }
     flagged
+}
+
+/// Content in the microsecond in which the request was due: no network is that fast.
+fn at_once(screening: &Screening<'_>) -> Option<String> {
+    let zero: usize = screening.seen.iter().filter_map(|seen| Some(seen.validity.as_ref()?.zero_latencies)).sum();
+    (zero > 0).then(|| format!("{} had an answer at once, which counts as 1 us", count(zero, "request")))
 }
 
 /// Conditions that only one side knows: not shown to differ, and not shown to agree.

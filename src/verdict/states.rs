@@ -7,9 +7,8 @@ use crate::compare::effect::{Measured, Ratio, Unmeasured, measure};
 use crate::compare::evidence::Selection;
 use crate::spec::policy::Decision;
 use crate::stats::moderated::NotEstimable;
-use crate::verdict::judge::Case;
 use crate::verdict::judgement::{Finding, Verdict};
-use crate::verdict::rules;
+use crate::verdict::rules::Screening;
 use crate::verdict::subjects::Subject;
 use crate::verdict::trial::{Trial, trial};
 
@@ -47,7 +46,8 @@ impl State {
 
 /// Measures and tests every check that no finding blocks. A guard whose statistic rests on too few values becomes
 /// advisory; answers that became longer block what depends on their length.
-pub(super) fn states(case: &Case<'_>, subjects: &mut [Subject], findings: &[Finding]) -> Vec<State> {
+pub(super) fn states(screening: &Screening<'_>, subjects: &mut [Subject], findings: &[Finding]) -> Vec<State> {
+    let case = screening.case;
     let mut selections: BTreeMap<String, Selection<'_>> = BTreeMap::new();
     let decision = &case.policy.decision;
     let mut state = |subject: &mut Subject| {
@@ -58,7 +58,7 @@ pub(super) fn states(case: &Case<'_>, subjects: &mut [Subject], findings: &[Find
         let Some(cell) = case.evidence.plan.cells.iter().find(|cell| cell.name == *name) else {
             return State::blocked(Verdict::Error, "not judged: cell-unknown");
         };
-        let select = || case.evidence.select(|run| rules::fault(run, cell).is_none());
+        let select = || case.evidence.select(name, |run| screening.counts(run, cell));
         let runs = selections.entry(name.clone()).or_insert_with(select);
         match measure(runs, &subject.check, decision, cell.timeout) {
             Ok(measured) => tested(subject, measured, decision),
@@ -78,12 +78,12 @@ fn blocking<'a>(findings: &'a [Finding], cell: &str) -> Option<&'a Finding> {
 
 fn unmeasured(subject: &Subject, reason: Unmeasured) -> State {
     match reason {
-        Unmeasured::Missing if subject.check.role == Role::Required => {
-            State::blocked(Verdict::Error, "a run has no value of this metric: this target does not show it")
+        Unmeasured::Missing(none) if subject.check.role == Role::Required => {
+            State::blocked(Verdict::Error, &format!("a run has no value: {none}"))
         }
-        Unmeasured::Missing => State::undecided(
-            "a run has no value of this metric, and the check is not a required one",
-            "a target that shows this metric",
+        Unmeasured::Missing(none) => State::undecided(
+            &format!("a run has no value, and the check is not a required one: {none}"),
+            "runs that have a value of this metric",
         ),
         Unmeasured::NoScatter => State::undecided(
             "from one run a side nobody knows how failures scatter between runs",

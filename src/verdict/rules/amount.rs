@@ -2,17 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::artifact::run::Run;
 use crate::base::names::Side;
 use crate::compare::evidence::name;
-use crate::plan::request::PlannedCell;
-use crate::verdict::judge::Case;
 use crate::verdict::judgement::{Finding, Verdict};
-use crate::verdict::rules::{error, fault};
+use crate::verdict::rules::{Screening, Seen, error};
 
 /// The candidate was measured.
-pub(super) fn candidate_data(case: &Case<'_>) -> Vec<Finding> {
-    if !case.evidence.candidate.is_empty() {
+pub(super) fn candidate_data(screening: &Screening<'_>) -> Vec<Finding> {
+    if !screening.case.evidence.candidate.is_empty() {
         return vec![];
     }
     let message = "there is no run of the candidate: see why the target could not be measured, and measure again";
@@ -20,52 +17,33 @@ pub(super) fn candidate_data(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Every check's cell is a cell of the workload.
-pub(super) fn cells_exist(case: &Case<'_>) -> Vec<Finding> {
-    let known: BTreeSet<&str> = case.evidence.plan.cells.iter().map(|cell| cell.name.as_str()).collect();
-    let asked: BTreeSet<&str> = case.policy.checks.iter().map(|check| check.cell.as_str()).collect();
-    let missing = asked.difference(&known);
-    let message = |cell: &&str| {
-        format!("the workload `{}` has no cell `{cell}`: name one of its cells in the check", case.evidence.plan.workload)
-    };
-    missing.map(|cell| error("cell-unknown", Some(cell), message(cell))).collect()
+pub(super) fn cells_exist(screening: &Screening<'_>) -> Vec<Finding> {
+    let (plan, policy) = (screening.case.evidence.plan, screening.case.policy);
+    let known: BTreeSet<&str> = plan.cells.iter().map(|cell| cell.name.as_str()).collect();
+    let asked: BTreeSet<&str> = policy.checks.iter().map(|check| check.cell.as_str()).collect();
+    let message =
+        |cell: &str| format!("the workload `{}` has no cell `{cell}`: name one of its cells in the check", plan.workload);
+    asked.difference(&known).map(|cell| error("cell-unknown", Some(cell), message(cell))).collect()
 }
 
 /// At most a third of a side's runs may be left out. More is no longer bad luck with some runs.
-pub(super) fn faulty_runs(case: &Case<'_>) -> Vec<Finding> {
-    let judge = |cell: &PlannedCell, side: Side| {
-        let runs = case.evidence.runs(side);
-        let faults: Vec<_> = runs.iter().filter_map(|run| Some((run, fault(run, cell)?))).collect();
-        let (run, fault) = faults.first()?;
-        (3 * faults.len() > runs.len()).then(|| Finding {
+pub(super) fn faulty_runs(screening: &Screening<'_>) -> Vec<Finding> {
+    let judge = |seen: &[Seen<'_>], side: Side| {
+        let of_side = || seen.iter().filter(|seen| seen.side == side);
+        let (all, faulty) = (of_side().count(), of_side().filter(|seen| seen.fault.is_some()).count());
+        let (first, fault) = of_side().find_map(|seen| Some((seen, seen.fault.as_ref()?)))?;
+        (3 * faulty > all).then(|| Finding {
             verdict: if side == Side::Baseline { Verdict::NotComparable } else { Verdict::Error },
             code: fault.code,
-            cell: Some(cell.name.clone()),
+            cell: Some(first.cell.name.clone()),
             message: format!(
-                "{} of {} {side} runs do not count at {}; {} {}: {}",
-                faults.len(),
-                runs.len(),
-                cell.name,
-                name(side, run),
+                "{faulty} of {all} {side} runs do not count at {}; {} {}: {}",
+                first.cell.name,
+                name(side, first.run),
                 fault.seen,
                 fault.fix
             ),
         })
     };
-    judged_cells(case).flat_map(|cell| Side::ALL.iter().filter_map(move |side| judge(cell, *side))).collect()
-}
-
-/// The runs that do not count in a cell, one sentence each.
-pub(in crate::verdict) fn left_out(case: &Case<'_>) -> Vec<String> {
-    let sentence = |cell: &PlannedCell, side: Side, run: &Run| {
-        let fault = fault(run, cell)?;
-        Some(format!("{} does not count at {}: it {}", name(side, run), cell.name, fault.seen))
-    };
-    let in_cell = |cell| case.evidence.all().filter_map(move |(side, run)| sentence(cell, side, run));
-    judged_cells(case).flat_map(in_cell).collect()
-}
-
-/// The cells of the workload that have a check.
-pub(super) fn judged_cells<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a PlannedCell> {
-    let checks = &case.policy.checks;
-    case.evidence.plan.cells.iter().filter(|cell| checks.iter().any(|check| check.cell == cell.name))
+    screening.cells().flat_map(|(_, seen)| Side::ALL.iter().filter_map(move |side| judge(seen, *side))).collect()
 }

@@ -4,7 +4,7 @@ use crate::artifact::run::Run;
 use crate::base::names::Condition;
 use crate::verdict::judge::Case;
 use crate::verdict::judgement::Finding;
-use crate::verdict::rules::error;
+use crate::verdict::rules::{Screening, error};
 
 /// Why the policy does not apply, in one sentence; `None` when it applies or nobody can know.
 pub(in crate::verdict) fn does_not_apply(case: &Case<'_>) -> Option<String> {
@@ -22,7 +22,11 @@ pub(in crate::verdict) fn does_not_apply(case: &Case<'_>) -> Option<String> {
 }
 
 /// A condition of `when` that is not known: leaving the policy out could let a change through unjudged.
-pub(super) fn unknown(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn unknown(screening: &Screening<'_>) -> Vec<Finding> {
+    let case = &screening.case;
+    if case.evidence.candidate.is_empty() {
+        return vec![];
+    }
     let unknown = case.policy.when.iter().filter(|(condition, _)| value(case, *condition).is_none());
     let message = |condition: &Condition| {
         format!(

@@ -1,30 +1,37 @@
 //! Every side was in a steady state: a warm-up, a heating device or a growing queue is not what is to be compared.
 
-use crate::artifact::run::Run;
-use crate::base::names::{Metric, Role};
+use crate::artifact::validity::CellValidity;
+use crate::base::names::{Metric, Role, Side};
 use crate::base::units::Nanos;
-use crate::compare::values::series;
 use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::spec::policy::{Check, Margin};
 use crate::stats::steady::{drift, steadiness};
-use crate::verdict::judge::Case;
 use crate::verdict::judgement::Finding;
-use crate::verdict::rules::amount::judged_cells;
-use crate::verdict::rules::{error, fault};
+use crate::verdict::rules::{Screening, Seen, error};
 
-/// TTFT and TPOT do not drift within the runs of a side by more than half the margin of a required check.
-pub(super) fn steady(case: &Case<'_>) -> Vec<Finding> {
-    let in_cell = |cell| [Metric::Ttft, Metric::Tpot].into_iter().filter_map(move |metric| drifts(case, cell, metric));
-    judged_cells(case).flat_map(in_cell).collect()
+/// TTFT and TPOT do not drift within the runs of a side by more than half the margin of a required check of them.
+pub(super) fn steady(screening: &Screening<'_>) -> Vec<Finding> {
+    let checks = &screening.case.policy.checks;
+    let mut found = vec![];
+    for (cell, seen) in screening.cells() {
+        found.extend(unsteady(checks, (cell, seen), Metric::Ttft, |validity| validity.ttft_drift));
+        found.extend(unsteady(checks, (cell, seen), Metric::Tpot, |validity| validity.tpot_drift));
+    }
+    found
 }
 
-fn drifts(case: &Case<'_>, cell: &PlannedCell, metric: Metric) -> Option<Finding> {
-    let margin = smallest_margin(&case.policy.checks, cell, metric)?;
+fn unsteady(
+    checks: &[Check],
+    (cell, seen): (&PlannedCell, &[Seen<'_>]),
+    metric: Metric,
+    drift: fn(&CellValidity) -> Option<f64>,
+) -> Option<Finding> {
+    let margin = smallest_margin(checks, cell, metric)?;
     // The plan itself may grow or shrink over its requests, alike in every run: so far a drift proves nothing.
     let margin = margin + 2.0 * drift_of_the_plan(cell);
-    let side = |name: &str, runs: &mut dyn Iterator<Item = &Run>| {
-        let of = |run: &Run| drift(&series(run, &cell.name, metric), cell.timeout.as_ms());
-        let drifts: Vec<f64> = runs.filter(|run| fault(run, cell).is_none()).filter_map(of).collect();
+    let side = |name: &str, belongs: fn(Side) -> bool| {
+        let counting = seen.iter().filter(|seen| belongs(seen.side) && seen.fault.is_none());
+        let drifts: Vec<f64> = counting.filter_map(|seen| drift(seen.validity.as_ref()?)).collect();
         let found = steadiness(&drifts, margin).filter(|found| !found.steady)?;
         let message = format!(
             "{metric} of the {name} at {} changes by {:+.1} % from the first to the last third of a run: it was not in a \
@@ -34,8 +41,7 @@ fn drifts(case: &Case<'_>, cell: &PlannedCell, metric: Metric) -> Option<Finding
         );
         Some(error("not-steady", Some(&cell.name), message))
     };
-    let evidence = &case.evidence;
-    side("candidate", &mut evidence.candidate.iter()).or_else(|| side("baseline", &mut evidence.reference()))
+    side("candidate", |side| side == Side::Candidate).or_else(|| side("baseline", |side| side != Side::Candidate))
 }
 
 /// The smallest relative margin of the required checks of this metric in this cell.
