@@ -2,6 +2,7 @@
 //! that reads the environment, owns the terminal and knows exit codes.
 
 mod baseline;
+mod candidate;
 mod check;
 mod compare;
 mod completions;
@@ -16,6 +17,9 @@ mod schema;
 mod session;
 mod signals;
 mod sim;
+mod simulated;
+mod table;
+mod target;
 mod terminal;
 mod verify;
 

@@ -81,7 +81,7 @@ impl Terminal {
     pub(crate) fn error(&mut self, error: &CliError) {
         self.clear_bar();
         for finding in error.findings() {
-            stderr_line(&spec::render(std::slice::from_ref(&finding.diagnostic), &finding.text));
+            stderr_line(&spec::render(std::slice::from_ref(&finding.diagnostic), &finding.text, false));
         }
         stderr_line(&format!("error: {}", error.message()));
         for hint in error.hints() {

@@ -89,7 +89,12 @@ pub fn measure(
         Limit::Points(points) => share(runs, points, decision.alpha_pass),
         Limit::Relative { ratio, floor } => {
             let floor = floor.map(Nanos::as_ms);
-            ratios(runs, check, decision, (timeout, Margin { direction: check.metric.direction(), relative: ratio, floor }))
+            ratios(
+                runs,
+                check,
+                decision,
+                (timeout, Margin { direction: check.metric.direction(), relative: ratio, floor }),
+            )
         }
         Limit::Within(relative) => {
             let margin = Margin { direction: Direction::TwoSided, relative, floor: None };

@@ -278,11 +278,12 @@ fn next_steps(judgement: &Judgement, blocking: &[CheckView<'_>]) -> Vec<String> 
     let mut steps = Vec::new();
     let first = |verdict| blocking.iter().map(|view| view.check).find(|check| check.verdict == verdict);
     let any = |verdict| judgement.policies.iter().any(|policy| policy.verdict == verdict) || first(verdict).is_some();
-    if let Some(check) = first(Verdict::Fail) {
-        steps.push(format!("see the numbers behind one check: servegate explain {}", check.id));
-    }
     if any(Verdict::Fail) {
-        steps.push("if the regression is known and accepted: add a dated, owned, capped waiver".to_owned());
+        steps.push(
+            "if the regression is accepted: approve the release and refresh with \
+             servegate baseline refresh --rebase REASON"
+                .to_owned(),
+        );
     }
     if let Some(check) = first(Verdict::Inconclusive) {
         let decide = check.to_decide.as_deref().unwrap_or("measure more runs");

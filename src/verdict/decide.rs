@@ -116,7 +116,10 @@ fn undecided(subject: &Subject, trial: &Trial, corrected: Corrected, family: &st
     if trial.flags.contains(&Flag::TooFewToFail) && (beyond || trial.harm.is_none()) {
         "the interval clears the margin, but fewer than 3 candidate runs never fail".to_owned()
     } else if beyond {
-        format!("the interval clears the margin, but with {family} it could be chance: Holm's {}", p(corrected.p_fail.get()))
+        format!(
+            "the interval clears the margin, but with {family} it could be chance: Holm's {}",
+            p(corrected.p_fail.get())
+        )
     } else if trial.flags.contains(&Flag::TooFewToPass) {
         "a single candidate run without history cannot pass".to_owned()
     } else if trial.flags.contains(&Flag::Censored) {

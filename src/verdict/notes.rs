@@ -29,7 +29,8 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
     }
     if flagged.contains_key(&Flag::SessionVarianceAssumed) {
         let (sd, df) = (100.0 * decision.session_sd, decision.session_sd_df);
-        notes.push(format!("no release was measured in two sessions: the session sd is assumed to be {sd} % ({df} df)"));
+        notes
+            .push(format!("no release was measured in two sessions: the session sd is assumed to be {sd} % ({df} df)"));
     }
     if let Some(ids) = checks(Flag::EnvironmentDrift) {
         notes.push(format!(
@@ -54,7 +55,10 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
 fn flagged<'a>(subjects: &'a [Subject], states: &'a [State]) -> BTreeMap<Flag, Vec<String>> {
     let mut flagged: BTreeMap<Flag, Vec<String>> = BTreeMap::new();
     for (subject, state) in subjects.iter().zip(states) {
-        if let State::Tried { measured: Measured::Ratio(Ratio { comparison: Comparison::Estimated(found), .. }), .. } = state {
+        if let State::Tried {
+            measured: Measured::Ratio(Ratio { comparison: Comparison::Estimated(found), .. }), ..
+        } = state
+        {
             for flag in &found.flags {
                 flagged.entry(*flag).or_default().push(subject.check.id());
             }
@@ -79,8 +83,10 @@ fn one_sided(case: &Case<'_>) -> Option<String> {
 }
 
 fn versions(case: &Case<'_>) -> Option<String> {
-    let version = |run: &Run| run.manifest.servegate.chars().take(32).flat_map(char::escape_default).collect::<String>();
+    let version =
+        |run: &Run| run.manifest.servegate.chars().take(32).flat_map(char::escape_default).collect::<String>();
     let versions: BTreeSet<String> = case.evidence.all().map(|(_, run)| version(run)).collect();
     let list: Vec<String> = versions.into_iter().collect();
-    (list.len() > 1).then(|| format!("measured by different versions of servegate ({}) with equal definitions", list.join(", ")))
+    (list.len() > 1)
+        .then(|| format!("measured by different versions of servegate ({}) with equal definitions", list.join(", ")))
 }

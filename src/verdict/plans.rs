@@ -16,7 +16,12 @@ const BETA: f64 = 0.2;
 
 /// The smallest true harm that would have failed with 80 % probability among `family` tests, in the terms of the
 /// margin.
-pub(super) fn minimum_detectable(measured: &Measured, trial: &Trial, decision: &Decision, family: usize) -> Option<f64> {
+pub(super) fn minimum_detectable(
+    measured: &Measured,
+    trial: &Trial,
+    decision: &Decision,
+    family: usize,
+) -> Option<f64> {
     let risk = Risk { alpha: decision.alpha_fail / real(family), beta: BETA };
     match measured {
         Measured::Ratio(Ratio { comparison: Comparison::Estimated(estimate), margin, .. }) => {
@@ -99,8 +104,11 @@ fn of_shares(share: &Share, margin: f64) -> String {
         return format!("{}: a fail needs as many", count(RUNS_TO_FAIL, "candidate run"));
     }
     let difference = candidate - baseline;
-    let (half, distance) =
-        if difference > margin { (difference - lower, difference - margin) } else { (upper - difference, margin - difference) };
+    let (half, distance) = if difference > margin {
+        (difference - lower, difference - margin)
+    } else {
+        (upper - difference, margin - difference)
+    };
     // The limits approach the difference with the square root of the number of requests.
     let times = (half / distance).powi(2);
     if times.is_finite() && times <= real(MOST_RUNS) {

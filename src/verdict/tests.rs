@@ -146,7 +146,8 @@ fn a_candidate_that_fails_its_requests_is_never_faster() {
     // A baseline that failed is nothing to compare with, whatever the candidate does.
     let mut baseline = same();
     let broken = sides(|_, t| t.failed = t.requests);
-    for (run, other) in baseline.baseline.iter_mut().chain(&mut baseline.controls).zip(broken.candidate.iter().cycle()) {
+    for (run, other) in baseline.baseline.iter_mut().chain(&mut baseline.controls).zip(broken.candidate.iter().cycle())
+    {
         run.records.clone_from(&other.records);
     }
     let found = judged(&policy(), &baseline);
@@ -381,8 +382,10 @@ fn too_few_values_block_a_required_tail_and_demote_a_guard() {
 #[test]
 fn the_gate_is_as_bad_as_its_worst_policy() {
     let (policy, good, bad) = (policy(), same(), sides(|_, t| t.tpot *= 1.3));
-    let judgement =
-        judge(&[Case { policy: &policy, evidence: good.evidence() }, Case { policy: &policy, evidence: bad.evidence() }]);
+    let judgement = judge(&[
+        Case { policy: &policy, evidence: good.evidence() },
+        Case { policy: &policy, evidence: bad.evidence() },
+    ]);
     assert_eq!((judgement.verdict, judgement.candidate.as_str()), (Verdict::Fail, "v2"));
     assert_eq!(judgement.policies[0].verdict, Verdict::Pass);
 }

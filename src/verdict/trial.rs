@@ -125,7 +125,8 @@ fn objective(metric: Metric, estimate: &moderated::Effect, limit: f64) -> Option
     let (precision, session) = (&estimate.precision, &estimate.design.session);
     let variance = precision.candidate + session.variance;
     let share = |part: f64, df: f64| part * part / df;
-    let df = variance * variance / (share(precision.candidate, precision.candidate_df) + share(session.variance, session.df));
+    let df = variance * variance
+        / (share(precision.candidate, precision.candidate_df) + share(session.variance, session.df));
     let t = (estimate.base + estimate.difference - sign * limit.ln()) / variance.sqrt();
     let known = estimate.may_fail() && t.is_finite() && df >= 1.0;
     known.then(|| PValue::new(student::sf(t, df.min(1e6)))).flatten()
