@@ -18,7 +18,7 @@ pub struct Decoded {
     pub prompt_tokens: Option<u32>,
     /// Of these, read from the prefix cache.
     pub cached_tokens: Option<u32>,
-    /// Output tokens, reasoning included.
+    /// Output tokens, reasoning included; none when neither usage nor content came.
     pub output_tokens: Option<u32>,
     /// Of these, reasoning.
     pub reasoning_tokens: Option<u32>,

@@ -16,13 +16,13 @@ pub struct Event<'a> {
     pub end: u64,
 }
 
-/// A line or the data of an event is longer than the limit. The parser stays at this place.
+/// A line or the data of an event is longer than the limit. The rest of the stream cannot be read then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a server-sent event is longer than {limit} bytes (at byte {at} of the stream)")]
 pub struct Oversized {
     /// The limit in bytes.
     pub limit: usize,
-    /// Offset in the stream.
+    /// Offset in the stream of the line that is too long, or of the end of the one that is too many.
     pub at: u64,
 }
 
@@ -71,7 +71,7 @@ impl Parser {
     /// Takes bytes from the front of `input`, up to the end of the next event or all of them.
     ///
     /// # Errors
-    /// [`Oversized`] when a line or an event passes the limit; every later call fails too.
+    /// [`Oversized`] when a line or an event passes the limit.
     pub fn next_event(&mut self, input: &mut &[u8]) -> Result<Option<Event<'_>>, Oversized> {
         self.make_room();
         self.skip_line_feed(input);
@@ -106,11 +106,6 @@ impl Parser {
         self.recognised
     }
 
-    /// Offset in the stream of the next byte to take.
-    pub const fn offset(&self) -> u64 {
-        self.taken
-    }
-
     fn take<'i>(&mut self, input: &mut &'i [u8], length: usize) -> &'i [u8] {
         let (head, rest) = input.split_at_checked(length).unwrap_or((input, &[]));
         *input = rest;
@@ -131,7 +126,8 @@ impl Parser {
 
     fn begin_line(&mut self, input: &mut &[u8], length: usize) -> Result<(), Oversized> {
         if self.line.len().saturating_add(length) > self.limit {
-            return Err(Oversized { limit: self.limit, at: self.taken });
+            let begun = u64::try_from(self.line.len()).unwrap_or(u64::MAX);
+            return Err(Oversized { limit: self.limit, at: self.taken.saturating_sub(begun) });
         }
         let bytes = self.take(input, length);
         self.line.extend_from_slice(bytes);
@@ -262,12 +258,14 @@ mod tests {
     fn long_lines_and_events_are_refused_wherever_they_are_split() {
         let line = [b"data: ".as_slice(), &[b'x'; 100]].concat();
         let many = b"data: xxxxxxxx\n".repeat(12);
-        for stream in [line, many] {
+        for (stream, at) in [(line, 0), (many, 120)] {
+            let mut found_at = Vec::new();
             for size in [1, 7, stream.len()] {
                 let mut parser = Parser::new(64);
                 let found = stream.chunks(size).find_map(|mut piece| parser.next_event(&mut piece).err());
-                assert_eq!(found.map(|error| error.limit), Some(64));
+                found_at.push(found.unwrap().at);
             }
+            assert_eq!(found_at, [at; 3]);
         }
     }
 

@@ -39,7 +39,7 @@ impl Dialect {
             chunks: answer.chunks,
             prompt_tokens: answer.tokens.prompt,
             cached_tokens: answer.tokens.cached,
-            output_tokens: Some(output),
+            output_tokens: Some(output).filter(|output| *output > 0 || tokens_from == TokenSource::Usage),
             reasoning_tokens: answer.tokens.reasoning,
             tokens_from,
             finish: answer.finish,
