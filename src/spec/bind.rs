@@ -33,12 +33,6 @@ pub(super) struct Entry {
     pub(super) at: Mark,
 }
 
-impl Entry {
-    pub(super) const fn template(&self) -> &Check {
-        &self.check
-    }
-}
-
 /// Which cells a check is about.
 #[derive(Clone, Debug)]
 pub(super) enum Cells {
@@ -116,7 +110,10 @@ impl Binding<'_> {
                 }
             }
             Cells::Named(names) => {
-                for NamedCell { name, at, path } in names {
+                for (index, NamedCell { name, at, path }) in names.iter().enumerate() {
+                    if names.iter().take(index).any(|earlier| earlier.name == *name) {
+                        continue; // a repeated entry, found already
+                    }
                     match self.workload.cells.iter().find(|cell| cell.name == *name) {
                         Some(cell) => self.check(entry, cell, (at, path), findings),
                         None => findings.error(at, path, unknown_cell(name, self.workload)),

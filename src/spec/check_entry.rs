@@ -28,7 +28,7 @@ pub(super) static CHECK: Object = Object {
             name: "cells",
             kind: Kind::Either(&Kind::Word("all"), &Kind::Set(&Kind::Name)),
             need: Need::Default("all"),
-            doc: "the cells of the workload, each judged on its own; `all` by default",
+            doc: "the cells of the workload, each judged on its own",
         },
         Field {
             name: "at_most",
@@ -126,7 +126,7 @@ fn place(view: &View<'_>, findings: &Findings) -> Place {
 }
 
 fn cells(view: &View<'_>) -> Option<Cells> {
-    if view.read("cells", scalar::text).is_some() {
+    if view.text("cells").is_some() {
         return Some(Cells::All);
     }
     let items = view.items("cells").into_iter();

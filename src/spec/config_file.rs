@@ -161,8 +161,8 @@ fn config(view: &View<'_>, findings: &mut Findings) -> Option<Config> {
         .collect();
     Some(Config {
         targets: targets.into_iter().collect::<Option<_>>()?,
-        baselines: view.read("baselines", scalar::text),
-        out: view.read("out", scalar::text),
+        baselines: view.text("baselines"),
+        out: view.text("out"),
     })
 }
 
@@ -193,17 +193,15 @@ fn target(view: &View<'_>, findings: &mut Findings) -> Option<Target> {
         None => None,
     };
     let ready = match view.view("ready") {
-        Some(ready) => {
-            Ready { path: ready.read("path", scalar::text)?, timeout: ready.read("timeout", scalar::duration)? }
-        }
+        Some(ready) => Ready { path: ready.text("path")?, timeout: ready.read("timeout", scalar::duration)? },
         None => Ready::default(),
     };
     Some(Target {
         url: view.read("url", scalar::url)?,
         api: view.name("api", Api::from_id)?,
-        model: view.read("model", scalar::text)?,
-        api_key_env: view.read("api_key_env", scalar::text),
-        ca_file: view.read("ca_file", scalar::text),
+        model: view.text("model")?,
+        api_key_env: view.text("api_key_env"),
+        ca_file: view.text("ca_file"),
         restart,
         ready,
         extra_body,

@@ -8,8 +8,10 @@ use crate::base::diagnostic::{Diagnostic, Severity};
 use crate::spec::text::{escape, is_printable};
 use crate::spec::value::is_secret_key;
 
-/// Characters of a source line that a picture shows at most.
-const SHOWN: usize = 120;
+/// Characters of a source line that are looked at beyond the place; the renderer cuts them to its width.
+const AFTER: usize = 120;
+/// A place farther to the right than this has no picture, only its numbers.
+const FARTHEST: usize = 1_000;
 /// Longest message or fix in characters.
 const SENTENCE: usize = 600;
 
@@ -31,18 +33,16 @@ fn picture(finding: &Diagnostic, source: &Source<'_>, renderer: &Renderer) -> St
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let key = if finding.key.is_empty() { String::new() } else { format!("`{}`: ", escape(&finding.key, SHOWN)) };
-    let title = level.primary_title(key + &escape(&finding.message, SENTENCE)).id(finding.code);
-    let place = escape(&finding.place.to_string(), 300);
-    let mut group = Group::with_title(title);
-    group = match source.line(finding) {
-        Some(Line { shown, mark }) => {
-            let number = usize::try_from(finding.place.line).unwrap_or(usize::MAX);
-            let annotation = AnnotationKind::Primary.span(mark);
-            // The origin is ours: the snippet is cut, so its own column would be wrong.
-            group.element(Origin::path(place)).element(Snippet::source(shown).line_start(number).annotation(annotation))
-        }
-        None => group.element(Origin::path(place)),
+    let key = if finding.key.is_empty() { String::new() } else { format!("`{}`: ", escape(&finding.key, SENTENCE)) };
+    let group = Group::with_title(level.primary_title(key + &escape(&finding.message, SENTENCE)).id(finding.code));
+    let mut group = match source.line(finding) {
+        Some(Line { shown, mark }) => group.element(
+            Snippet::source(shown)
+                .path(escape(&finding.place.file, SENTENCE))
+                .line_start(usize::try_from(finding.place.line).unwrap_or(usize::MAX))
+                .annotation(AnnotationKind::Primary.span(mark)),
+        ),
+        None => group.element(Origin::path(escape(&finding.place.to_string(), SENTENCE))),
     };
     if !finding.help.is_empty() {
         group = group.element(Level::HELP.message(escape(&finding.help, SENTENCE)));
@@ -57,16 +57,16 @@ struct Line {
 }
 
 impl Source<'_> {
-    /// The part of the finding's line around its place; none for a finding about the whole file.
+    /// The finding's line up to a little beyond its place; none for a finding about the whole file.
     fn line(&self, finding: &Diagnostic) -> Option<Line> {
         let span = &finding.place.span;
         let before = self.text.get(..span.start).filter(|_| finding.place.line > 0)?;
         let start = before.rfind(['\n', '\r']).map_or(0, |at| at + 1);
         let line = self.text.get(start..)?.split(['\n', '\r']).next()?;
-        let column = before.get(start..)?.chars().count();
+        let column = usize::try_from(finding.place.column).ok().filter(|column| *column <= FARTHEST)?;
         let value_of_secret = secret_value(line).map(|at| start + at);
         let (mut shown, mut mark) = (String::new(), None::<Range<usize>>);
-        for (at, c) in line.char_indices().skip(column.saturating_sub(SHOWN / 4)).take(SHOWN) {
+        for (at, c) in line.char_indices().take(column + AFTER) {
             let byte = start + at;
             let hidden = value_of_secret.is_some_and(|value| byte >= value)
                 || self.secrets.iter().any(|secret| secret.place.span.contains(&byte));

@@ -114,7 +114,7 @@ pub fn read_policy(file: &str, text: &str) -> PolicyDraft {
         return PolicyDraft::new(None, Vec::new(), None, findings);
     };
     let view = View::new(&POLICY, &root, String::new());
-    let workload = view.read("workload", scalar::text).map(|path| (path, view.at("workload")));
+    let workload = view.text("workload").map(|path| (path, view.at("workload")));
     let policy = policy(&view, &mut findings);
     let entries: Vec<Option<Entry>> = view.views("checks").iter().map(|check| entry(check, &mut findings)).collect();
     if entries.iter().all(Option::is_some) && !entries.is_empty() {
@@ -137,9 +137,9 @@ fn policy(view: &View<'_>, findings: &mut Findings) -> Option<Policy> {
         .iter()
         .map(|entry| Some((Condition::from_id(&entry.key)?, entry.value.text()?.trim().to_owned())));
     Some(Policy {
-        name: view.read("name", scalar::text)?,
-        description: view.read("description", scalar::text).unwrap_or_default(),
-        workload: view.read("workload", scalar::text)?,
+        name: view.text("name")?,
+        description: view.text("description").unwrap_or_default(),
+        workload: view.text("workload")?,
         runs: runs?,
         controls: view.count("controls")?,
         treatment: treatment.collect::<Option<_>>()?,
@@ -172,7 +172,7 @@ fn section<T>(view: &View<'_>, key: &str, object: &'static Object, read: impl Fn
 }
 
 fn judge_the_whole(view: &View<'_>, entries: &[Option<Entry>], findings: &mut Findings) {
-    let checks = || entries.iter().flatten().map(Entry::template);
+    let checks = || entries.iter().flatten().map(|entry| &entry.check);
     if !checks().any(|check| check.role == Role::Required) {
         let message = "no check is required, so the policy could only fail and never pass anything";
         let fault = Fault::new("no-required-check", message, "give at least one check `role: required`");
@@ -188,19 +188,18 @@ fn judge_the_whole(view: &View<'_>, entries: &[Option<Entry>], findings: &mut Fi
 /// The role of a check that does not say one (`docs/policies.md`): medians, token times, rates and shares must be
 /// shown to be harmless; tails and gaps only block when shown worse.
 pub const fn default_role(metric: Metric, statistic: Statistic) -> Role {
-    match (metric, statistic) {
-        (Metric::Itl | Metric::ChunkGap | Metric::Stall, _) | (_, Statistic::P99 | Statistic::Tail05) => Role::Guard,
-        (Metric::Ttft | Metric::Ttfa, Statistic::P75 | Statistic::P90 | Statistic::P95) => Role::Guard,
-        (
-            Metric::Ttft
-            | Metric::Ttfa
-            | Metric::Tpot
-            | Metric::E2e
-            | Metric::Throughput
-            | Metric::Goodput
-            | Metric::ErrorRate
-            | Metric::OutputTokens,
-            _,
-        ) => Role::Required,
+    let tail = matches!(statistic, Statistic::P99 | Statistic::Tail05);
+    match metric {
+        Metric::Itl | Metric::ChunkGap | Metric::Stall => Role::Guard,
+        Metric::Ttft | Metric::Ttfa if !matches!(statistic, Statistic::P50) => Role::Guard,
+        Metric::Tpot | Metric::E2e if tail => Role::Guard,
+        Metric::Ttft
+        | Metric::Ttfa
+        | Metric::Tpot
+        | Metric::E2e
+        | Metric::Throughput
+        | Metric::Goodput
+        | Metric::ErrorRate
+        | Metric::OutputTokens => Role::Required,
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::spec::findings::{Fault, Findings, child, item};
 use crate::spec::shape::{Kind, Need, Object};
 use crate::spec::text::{list, nearest, quote};
-use crate::spec::value::{check_scalar, example, expected, is_null, is_secret_key, json, secret};
+use crate::spec::value::{MAX_ITEMS, check_scalar, example, expected, is_null, is_secret_key, json, secret};
 use crate::spec::yaml::{Entry, Node, Value};
 
 /// Finds everything that is wrong with a node of this kind, its children included.
@@ -21,7 +21,7 @@ pub(super) fn check(node: &Node, path: &str, kind: &'static Kind, findings: &mut
         (Kind::Either(_, other), _) => check(node, path, other, findings),
         (Kind::Object(object), Value::Map(entries)) => check_object(node, entries, path, object, findings),
         (Kind::Map(keys, values), Value::Map(entries)) => {
-            refuse_empty(entries.is_empty(), node, path, findings);
+            refuse_size(entries.len(), node, path, findings);
             for Entry { key, key_at, value } in entries {
                 let path = child(path, key);
                 if let Err(fault) = check_scalar(keys, key, true) {
@@ -31,7 +31,7 @@ pub(super) fn check(node: &Node, path: &str, kind: &'static Kind, findings: &mut
             }
         }
         (Kind::List(kind) | Kind::Set(kind), Value::List(items)) => {
-            refuse_empty(items.is_empty(), node, path, findings);
+            refuse_size(items.len(), node, path, findings);
             for (index, value) in items.iter().enumerate() {
                 check(value, &item(path, index), kind, findings);
             }
@@ -47,12 +47,8 @@ pub(super) fn check(node: &Node, path: &str, kind: &'static Kind, findings: &mut
                 Value::List(_) => "a list".to_owned(),
                 Value::Map(_) => "a mapping".to_owned(),
             };
-            let message = format!("expected {}, found {found}", expected(kind));
-            findings.error(
-                &node.at,
-                path,
-                Fault::new("wrong-type", message, "see `docs/policies.md` and `docs/workloads.md`"),
-            );
+            let message = format!("{found} does not belong here");
+            findings.error(&node.at, path, Fault::new("wrong-type", message, format!("write {}", expected(kind))));
         }
         (_, Value::Scalar { text, plain }) => {
             if let Err(fault) = check_scalar(kind, text, *plain) {
@@ -65,14 +61,13 @@ pub(super) fn check(node: &Node, path: &str, kind: &'static Kind, findings: &mut
     }
 }
 
-fn refuse_empty(empty: bool, node: &Node, path: &str, findings: &mut Findings) {
-    if empty {
-        findings.error(
-            &node.at,
-            path,
-            Fault::new("empty-value", "nothing is listed", "list something, or remove the key"),
-        );
-    }
+fn refuse_size(size: usize, node: &Node, path: &str, findings: &mut Findings) {
+    let fault = match size {
+        0 => Fault::new("empty-value", "nothing is listed", "list something, or remove the key"),
+        1..=MAX_ITEMS => return,
+        _ => Fault::new("too-large", format!("{size} entries are more than the {MAX_ITEMS} allowed"), "split the file"),
+    };
+    findings.error(&node.at, path, fault);
 }
 
 fn refuse_repetition(items: &[Node], path: &str, findings: &mut Findings) {

@@ -121,34 +121,42 @@ fn hundredths(number: &str) -> Option<f64> {
 
 /// `5%` as 0.05.
 pub(super) fn percent(text: &str) -> Result<f64, Fault> {
-    match amount(text) {
-        Ok(Amount::Share(share)) => Ok(share),
-        Ok(Amount::Points(_)) => Err(wrong(text, "a percentage", "%", "write `5%`")),
-        Err(fault) => Err(fault),
+    match parse_amount(text) {
+        Some(Amount::Share(share)) => Ok(share),
+        Some(Amount::Points(_)) | None => {
+            let suggestion = format!("write `{}`", suggested_percentage(text));
+            Err(wrong(text, "a percentage", "%", &suggestion))
+        }
     }
 }
 
 /// `5%` or `1pp`.
 pub(super) fn amount(text: &str) -> Result<Amount, Fault> {
-    let parsed = quantity(text).and_then(|(number, unit)| {
-        let value = hundredths(number)?;
-        match unit {
-            "%" => Some(Amount::Share(value)),
-            "pp" => Some(Amount::Points(value)),
-            _ => None,
-        }
-    });
-    parsed.ok_or_else(|| {
-        let suggestion = match quantity(text) {
-            // `0.05` is a share, `5` a percentage that lost its sign
-            Some((number, "")) => match decimal(number) {
-                Some(share) if share > 0.0 && share < 1.0 => format!("write `{}%`", (share * 1e6).round() / 1e4),
-                _ => format!("write `{number}%`"),
-            },
-            _ => "write `5%`".to_owned(),
-        };
-        wrong(text, "a percentage", "% (a share of the baseline) or pp (percentage points)", &suggestion)
+    parse_amount(text).ok_or_else(|| {
+        let suggestion = format!("write `{}`, or `1pp` for error_rate", suggested_percentage(text));
+        wrong(text, "a margin", "% (of the baseline) or pp (percentage points)", &suggestion)
     })
+}
+
+fn parse_amount(text: &str) -> Option<Amount> {
+    let (number, unit) = quantity(text)?;
+    let value = hundredths(number)?;
+    match unit {
+        "%" => Some(Amount::Share(value)),
+        "pp" => Some(Amount::Points(value)),
+        _ => None,
+    }
+}
+
+/// What was probably meant: `0.05` is a share, `5` a percentage that lost its sign.
+fn suggested_percentage(text: &str) -> String {
+    match quantity(text) {
+        Some((number, "")) => match decimal(number) {
+            Some(share) if share > 0.0 && share < 1.0 => format!("{}%", (share * 1e6).round() / 1e4),
+            _ => format!("{number}%"),
+        },
+        _ => "5%".to_owned(),
+    }
 }
 
 /// `9/s` as 9 per second.
@@ -196,11 +204,6 @@ pub(super) fn number(text: &str) -> Result<f64, Fault> {
     })
 }
 
-/// One line or paragraph for people, its ends trimmed.
-pub(super) fn text(text: &str) -> Result<String, Fault> {
-    Ok(text.trim().to_owned())
-}
-
 /// A base URL: `http://` or `https://`, a host, perhaps a path; the trailing slash is dropped.
 pub(super) fn url(text: &str) -> Result<String, Fault> {
     let example = "write the server's address, for example `http://127.0.0.1:8000`";
@@ -226,7 +229,7 @@ pub(super) fn url(text: &str) -> Result<String, Fault> {
         Ok(uri) if uri.host().is_some_and(|host| !host.is_empty()) => {}
         _ => return Err(Fault::new("invalid-url", format!("{} is not a URL", quote(text)), example)),
     }
-    if let Some(end) = ["/v1", "/completions", "/chat"].iter().find(|end| trimmed.ends_with(**end)) {
+    if let Some(end) = ["/v1", "/completions"].iter().find(|end| trimmed.ends_with(**end)) {
         let message = format!("the URL ends in `{end}`, and `api` adds the path itself");
         return Err(Fault::new("invalid-url", message, "write the URL without the path of the API"));
     }
@@ -257,8 +260,9 @@ mod tests {
     fn a_missing_unit_is_never_guessed_and_the_fix_is_spelled_out() {
         let help = |fault: Fault| (fault.code, fault.help);
         assert_eq!(help(duration("10").unwrap_err()), ("missing-unit", "write `10ms` or `10s`".to_owned()));
-        assert_eq!(help(amount("5").unwrap_err()), ("missing-unit", "write `5%`".to_owned()));
-        assert_eq!(help(amount("0.05").unwrap_err()), ("missing-unit", "write `5%`".to_owned()));
+        assert_eq!(help(percent("5").unwrap_err()), ("missing-unit", "write `5%`".to_owned()));
+        let either = "write `5%`, or `1pp` for error_rate".to_owned();
+        assert_eq!(help(amount("0.05").unwrap_err()), ("missing-unit", either));
         assert_eq!(help(rate("9").unwrap_err()), ("missing-unit", "write `9/s`".to_owned()));
         assert_eq!(help(days("90").unwrap_err()), ("missing-unit", "write `90d`".to_owned()));
     }

@@ -7,7 +7,7 @@ use crate::spec::document::FileKind;
 use crate::spec::policy_file::POLICY;
 use crate::spec::scalar::pattern;
 use crate::spec::shape::{Field, Kind, Need, Object};
-use crate::spec::value::{FORMAT, MAX_TEXT};
+use crate::spec::value::{FORMAT, MAX_ITEMS, MAX_TEXT};
 use crate::spec::workload_file::WORKLOAD;
 
 /// The JSON Schema of this kind of file, for editors.
@@ -66,11 +66,11 @@ fn field_schema(field: &Field, definitions: &mut Map<String, Value>) -> Value {
 fn sentence(field: &Field) -> String {
     let mut letters = field.doc.chars();
     let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-    let bounds = match field.kind {
-        Kind::Duration { min, max } | Kind::Percent { min, max } | Kind::Rate { min, max } => {
-            format!(" From {min} to {max}.")
-        }
-        _ => String::new(),
+    let bounds = if let Kind::Duration { min, max } | Kind::Percent { min, max } | Kind::Rate { min, max } = field.kind
+    {
+        format!(" From {min} to {max}.")
+    } else {
+        String::new()
     };
     format!("{first}{}.{bounds}", letters.as_str())
 }
@@ -96,17 +96,20 @@ pub(super) fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> 
         Kind::Rate { .. } => patterned(pattern::RATE),
         Kind::Objective => patterned(pattern::OBJECTIVE),
         Kind::Set(item) => {
-            json!({ "type": "array", "minItems": 1, "uniqueItems": true, "items": kind_schema(item, definitions) })
+            json!({ "type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "uniqueItems": true, "items": kind_schema(item, definitions) })
         }
-        Kind::List(item) => json!({ "type": "array", "minItems": 1, "items": kind_schema(item, definitions) }),
+        Kind::List(item) => {
+            json!({ "type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "items": kind_schema(item, definitions) })
+        }
         Kind::Map(keys, values) => {
-            let names = match keys {
-                // Keys are text in JSON.
-                Kind::Count { .. } => json!({ "pattern": pattern::COUNT }),
-                other => kind_schema(other, definitions),
+            // Keys are text in JSON.
+            let names = if matches!(keys, Kind::Count { .. }) {
+                json!({ "pattern": pattern::COUNT })
+            } else {
+                kind_schema(keys, definitions)
             };
             let values = kind_schema(values, definitions);
-            json!({ "type": "object", "minProperties": 1, "propertyNames": names, "additionalProperties": values })
+            json!({ "type": "object", "minProperties": 1, "maxProperties": MAX_ITEMS, "propertyNames": names, "additionalProperties": values })
         }
         Kind::Object(object) => {
             let name = object.name.replace(' ', "-");

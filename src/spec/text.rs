@@ -29,8 +29,8 @@ pub(super) fn quote(text: &str) -> String {
 }
 
 /// The words in backticks, separated by commas, for a message.
-pub(super) fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    words.into_iter().map(quote).collect::<Vec<_>>().join(", ")
+pub(super) fn list<W: AsRef<str>>(words: impl Iterator<Item = W>) -> String {
+    words.map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
 /// The candidate that the word was most likely meant to be: at most one edit for every three letters.

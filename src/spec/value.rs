@@ -8,6 +8,8 @@ use crate::spec::yaml::{Entry, Node, Value};
 
 /// Longest text in characters.
 pub(super) const MAX_TEXT: usize = 1_000;
+/// Longest list or mapping with free keys.
+pub(super) const MAX_ITEMS: usize = 1_000;
 /// The format that this version reads and writes.
 pub(super) const FORMAT: u64 = 1;
 
@@ -27,7 +29,6 @@ pub(super) fn check_scalar(kind: &Kind, text: &str, plain: bool) -> Result<(), F
         return Err(Fault::new("wrong-type", format!("{} in quotes is a text, not a number", quote(text)), help));
     }
     match kind {
-        Kind::Version => Ok(()), // judged by the header, before everything else
         Kind::Word(word) => choose(text, &[word]),
         Kind::Choice(names) => choose(text, &names()),
         Kind::Text | Kind::Fact | Kind::RelativePath | Kind::UrlPath => check_text(kind, text),
@@ -57,7 +58,8 @@ pub(super) fn check_scalar(kind: &Kind, text: &str, plain: bool) -> Result<(), F
             _ => Err(Fault::new("out-of-range", "an objective of zero is always missed", "write a number above zero")),
         },
         Kind::Either(scalar, _) => check_scalar(scalar, text, plain),
-        Kind::Set(_) | Kind::List(_) | Kind::Map(..) | Kind::Object(_) | Kind::Json => Ok(()), // not scalars
+        // The header judges the version before everything else; the others are not scalars.
+        Kind::Version | Kind::Set(_) | Kind::List(_) | Kind::Map(..) | Kind::Object(_) | Kind::Json => Ok(()),
     }
 }
 
@@ -102,21 +104,17 @@ fn check_text(kind: &Kind, text: &str) -> Result<(), Fault> {
         let message = "the text holds a line break or an invisible character";
         return Err(Fault::new("wrong-type", message, "write one line of visible characters"));
     }
-    match kind {
-        Kind::RelativePath if text.starts_with(['/', '\\', '~']) || text.contains(['\\', ':']) => {
-            let message = format!("{} is not a relative path with `/`", quote(text));
-            Err(Fault::new(
-                "wrong-type",
-                message,
-                "write the path from this file's folder, for example `workloads/chat.yaml`",
-            ))
-        }
-        Kind::UrlPath if !text.starts_with('/') || text.contains([' ', '#']) => {
-            let message = format!("{} is not the path of a request", quote(text));
-            Err(Fault::new("wrong-type", message, "begin it with `/`, for example `/health`"))
-        }
-        _ => Ok(()),
+    let not_relative = text.starts_with(['/', '~']) || text.contains(['\\', ':']);
+    if matches!(kind, Kind::RelativePath) && not_relative {
+        let message = format!("{} is not a relative path with `/`", quote(text));
+        let help = "write the path from this file's folder, for example `workloads/chat.yaml`";
+        return Err(Fault::new("wrong-type", message, help));
     }
+    if matches!(kind, Kind::UrlPath) && (!text.starts_with('/') || text.contains([' ', '#'])) {
+        let message = format!("{} is not the path of a request", quote(text));
+        return Err(Fault::new("wrong-type", message, "begin it with `/`, for example `/health`"));
+    }
+    Ok(())
 }
 
 fn check_name(text: &str) -> Result<(), Fault> {
@@ -167,11 +165,15 @@ pub(super) fn example(kind: &Kind) -> String {
 
 /// What a value of this kind looks like.
 pub(super) fn expected(kind: &Kind) -> String {
-    match kind {
-        Kind::Object(object) => format!("a {} (a mapping of its keys)", object.name),
-        Kind::Map(..) | Kind::Json => format!("a mapping such as `{}`", example(kind)),
-        Kind::Set(_) | Kind::List(_) => format!("a list such as `{}`", example(kind)),
-        _ => format!("one value such as `{}`", example(kind)),
+    let example = example(kind);
+    if let Kind::Object(object) = kind {
+        format!("a {} (a mapping of its keys)", object.name)
+    } else if matches!(kind, Kind::Map(..) | Kind::Json) {
+        format!("a mapping such as `{example}`")
+    } else if matches!(kind, Kind::Set(_) | Kind::List(_)) {
+        format!("a list such as `{example}`")
+    } else {
+        format!("one value such as `{example}`")
     }
 }
 
@@ -181,13 +183,15 @@ pub(super) fn secret() -> Fault {
     Fault::new("secret-in-file", message, "put it into an environment variable and name that in `api_key_env`")
 }
 
-/// Whether a key with this name holds a secret: `api_key`, `hf_token`, `Authorization`.
+/// Whether a key with this name holds a secret: `api_key`, `hf_token`, `Authorization`; not `max_tokens` or `eos_token`.
 pub(super) fn is_secret_key(key: &str) -> bool {
+    const ENDS: [&str; 8] =
+        ["api_key", "apikey", "password", "passwd", "secret", "authorization", "bearer", "credentials"];
+    const TOKENS: [&str; 7] =
+        ["token", "api_token", "auth_token", "access_token", "bearer_token", "hf_token", "secret_token"];
     let key = key.trim().to_ascii_lowercase().replace('-', "_");
     let ends = |tail: &str| key.strip_suffix(tail).is_some_and(|head| head.is_empty() || head.ends_with('_'));
-    ["api_key", "apikey", "token", "password", "passwd", "secret", "authorization", "bearer", "credentials"]
-        .into_iter()
-        .any(ends)
+    ENDS.into_iter().any(ends) || TOKENS.contains(&key.as_str())
 }
 
 /// The node as JSON, by YAML's core rules for plain scalars. What YAML versions read differently is a finding.
@@ -216,24 +220,55 @@ pub(super) fn json(node: &Node, path: &str, findings: &mut Findings) -> serde_js
 }
 
 fn plain_json(text: &str) -> Result<serde_json::Value, Fault> {
-    let lower = text.to_ascii_lowercase();
-    let number = lower.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
     match text {
-        "true" => Ok(true.into()),
-        "false" => Ok(false.into()),
-        _ if is_null(text) => Ok(serde_json::Value::Null),
-        _ if matches!(lower.as_str(), "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n") => {
-            let message = format!("{} is a truth value to some YAML readers and a text to others", quote(text));
-            Err(Fault::new("ambiguous-value", message, "write `true` or `false`, or put the text in quotes"))
+        "true" => return Ok(true.into()),
+        "false" => return Ok(false.into()),
+        _ if is_null(text) => return Ok(serde_json::Value::Null),
+        _ => {}
+    }
+    if let Ok(number @ serde_json::Value::Number(_)) = serde_json::from_str(text) {
+        return Ok(number);
+    }
+    let lower = text.to_ascii_lowercase();
+    if matches!(lower.as_str(), "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n") {
+        let message = format!("{} is a truth value to some YAML readers and a text to others", quote(text));
+        return Err(Fault::new("ambiguous-value", message, "write `true` or `false`, or put the text in quotes"));
+    }
+    let digits = lower.trim_start_matches(['+', '-']);
+    let number =
+        digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') && digits.replace('_', "").parse::<f64>().is_ok();
+    if number || digits.starts_with("0x") || digits.starts_with("0o") || matches!(digits, ".inf" | ".nan") {
+        let message = format!("{} is a number to some YAML readers and not in JSON", quote(text));
+        return Err(Fault::new("ambiguous-value", message, "write a plain decimal number, or put the text in quotes"));
+    }
+    Ok(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_by_their_key_and_generation_options_are_not_secrets() {
+        for key in ["api_key", "API-KEY", "openai_api_key", "token", "HF-Token", "Authorization", "db_password"] {
+            assert!(is_secret_key(key), "{key}");
         }
-        _ if number => match serde_json::from_str(text) {
-            Ok(value @ serde_json::Value::Number(_)) => Ok(value),
-            _ if lower.bytes().all(|b| b.is_ascii_hexdigit() || b"+-._xoinf".contains(&b)) => {
-                let message = format!("{} is not a number in JSON", quote(text));
-                Err(Fault::new("ambiguous-value", message, "write a plain decimal number, or put the text in quotes"))
-            }
-            _ => Ok(text.into()),
-        },
-        _ => Ok(text.into()),
+        for key in ["max_tokens", "eos_token", "stop_token_ids", "api_key_env", "model", "secretary"] {
+            assert!(!is_secret_key(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn plain_scalars_become_json_only_where_all_readers_agree() {
+        let read = |text: &str| plain_json(text).ok();
+        assert_eq!(read("true"), Some(true.into()));
+        assert_eq!(read("-1.5e3"), Some((-1_500.0).into()));
+        assert_eq!(read("~"), Some(serde_json::Value::Null));
+        for text in ["no", "On", "True", "0x10", "0o7", "1_000", "+1", ".5", "5.", "007", ".inf", "-.NaN"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        for text in ["90d", "5%", "2024-01-01", "1.2.3", "nano", "infinite", "a"] {
+            assert_eq!(read(text), Some(text.into()), "{text}");
+        }
     }
 }

@@ -59,6 +59,11 @@ impl<'t> View<'t> {
         }
     }
 
+    /// A text, its ends trimmed.
+    pub(super) fn text(&self, key: &str) -> Option<String> {
+        self.read(key, |text| Ok(text.trim().to_owned()))
+    }
+
     /// A whole number that fits 32 bits.
     pub(super) fn count(&self, key: &str) -> Option<u32> {
         self.read(key, scalar::count).and_then(|count| count.try_into().ok())
@@ -72,9 +77,8 @@ impl<'t> View<'t> {
     /// The mapping under a key.
     pub(super) fn view(&self, key: &str) -> Option<View<'t>> {
         let node = self.node(key)?;
-        let object = match &self.object.field(key)?.kind {
-            Kind::Object(object) | Kind::Either(_, Kind::Object(object)) => object,
-            _ => return None,
+        let (Kind::Object(object) | Kind::Either(_, Kind::Object(object))) = &self.object.field(key)?.kind else {
+            return None;
         };
         matches!(node.value, Value::Map(_)).then(|| View::new(object, node, self.key(key)))
     }

@@ -210,7 +210,7 @@ fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
     let cells: Vec<Option<Cell>> = view.views("cells").iter().map(|cell_view| cell(cell_view, findings)).collect();
     let mut lines = BTreeMap::new();
     for cell in view.views("cells") {
-        let Some(name) = cell.read("name", scalar::text) else { continue };
+        let Some(name) = cell.text("name") else { continue };
         if let Some(line) = lines.insert(name.clone(), cell.at("name").line) {
             let message = format!("a cell on line {line} is already called {}", quote(&name));
             findings.error(
@@ -221,8 +221,8 @@ fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
         }
     }
     Some(Workload {
-        name: view.read("name", scalar::text)?,
-        description: view.read("description", scalar::text).unwrap_or_default(),
+        name: view.text("name")?,
+        description: view.text("description").unwrap_or_default(),
         seed: view.read("seed", scalar::count)?,
         cells: cells.into_iter().collect::<Option<_>>()?,
     })
@@ -253,7 +253,7 @@ fn cell(view: &View<'_>, findings: &mut Findings) -> Option<Cell> {
     let (timeout, stall_timeout) = timeouts(view, findings)?;
     let load = load?;
     Some(Cell {
-        name: view.read("name", scalar::text)?,
+        name: view.text("name")?,
         load,
         requests: requests?,
         warmup: if view.has("warmup") { view.count("warmup")? } else { default_warmup(load) },
@@ -284,7 +284,7 @@ fn load(view: &View<'_>, findings: &mut Findings) -> Option<Load> {
         return view.count("concurrency").map(|concurrency| Load::Closed { concurrency });
     }
     let rate = view.read("rate", scalar::rate)?;
-    match view.read("arrivals", scalar::text)?.as_str() {
+    match view.text("arrivals")?.as_str() {
         "constant" => Some(Load::Constant { rate }),
         _ => Some(Load::Poisson { rate }),
     }

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 
-use crate::base::diagnostic::Severity;
-use crate::spec::tests::findings;
+use crate::base::diagnostic::{Place, Severity};
+use crate::spec::tests::{findings, workload};
+use crate::spec::{read_config, read_policy, read_workload, render};
 
 const POLICY: &str = "servegate: 1\nkind: policy\nname: p\nworkload: w.yaml\n";
 const WORKLOAD: &str = "servegate: 1\nkind: workload\nname: w\n";
@@ -13,9 +14,21 @@ const CONFIG: &str = "servegate: 1\nkind: config\n";
 const CHECKS: &str =
     "checks:\n  - {metric: tpot, statistic: p50, at_most: 5%}\n  - {metric: error_rate, at_most: 1pp}\n";
 
+/// The line and column of a byte, counted here and not by the parser.
+fn position(text: &str, byte: usize) -> (u32, u32) {
+    let before = text.get(..byte).unwrap().trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line.try_into().unwrap(), column.try_into().unwrap())
+}
+
 /// `line:column code key`, with a `?` for warnings.
 fn summary(text: &str) -> String {
-    findings(text).iter().fold(String::new(), |mut all, finding| {
+    let found = findings(text);
+    for Place { line, column, span, .. } in found.iter().map(|finding| &finding.place).filter(|place| place.line > 0) {
+        assert_eq!((*line, *column), position(text, span.start), "{found:?}");
+    }
+    found.iter().fold(String::new(), |mut all, finding| {
         let mark = if finding.severity == Severity::Warning { "?" } else { "" };
         let (place, code) = (&finding.place, finding.code);
         write!(all, "{}:{} {code}{mark} {}|", place.line, place.column, finding.key).unwrap();
@@ -74,7 +87,7 @@ fn what_yaml_allows_and_people_do_not_mean_is_refused() {
             ("servegate: 1\nkind: config\n[a]: b\n", "3:1 complex-key"),
             (
                 "servegate: 1\nkind: config\ntargets: {a: {url: http://h, url: http://g, model: m}}\n",
-                "3:28 duplicate-key targets.a.url",
+                "3:30 duplicate-key targets.a.url",
             ),
         ],
     );
@@ -111,7 +124,7 @@ fn the_header_says_the_format_and_the_kind() {
             ("servegate: '1'\nkind: config\n", "1:12 wrong-type servegate"),
         ],
     );
-    let policy = crate::spec::read_workload("f.yaml", "servegate: 1\nkind: policy\n").unwrap_err();
+    let policy = read_workload("f.yaml", "servegate: 1\nkind: policy\n").unwrap_err();
     assert_eq!((policy[0].code, policy.len()), ("wrong-kind", 1));
 }
 
@@ -125,42 +138,42 @@ fn every_fault_of_a_workload_is_found() {
         &[
             ("", "1:1 missing-key cells"),
             ("cells: []\n", "4:8 empty-value cells"),
-            ("cells:\n", "4:1 wrong-type cells"),
+            ("cells:\n", "4:6 wrong-type cells"),
             ("cells: c1\n", "4:8 wrong-type cells"),
             (&shaped(""), "5:5 missing-key cells[0]"),
             (&shaped("concurrency: 1, rate: 9/s"), "5:5 conflicting-keys cells[0]"),
-            (&shaped("concurrency: 1, arrivals: constant"), "5:85 conflicting-keys cells[0].arrivals"),
-            (&shaped("rate: 9/s, arrivals: even"), "5:80 unknown-value cells[0].arrivals"),
-            (&shaped("rate: 9"), "5:65 missing-unit cells[0].rate"),
-            (&shaped("rate: 0/s"), "5:65 out-of-range cells[0].rate"),
-            (&shaped("concurrency: 0"), "5:72 out-of-range cells[0].concurrency"),
-            (&shaped("concurrency: '8'"), "5:72 wrong-type cells[0].concurrency"),
+            (&shaped("concurrency: 1, arrivals: constant"), "5:91 conflicting-keys cells[0].arrivals"),
+            (&shaped("rate: 9/s, arrivals: even"), "5:86 unknown-value cells[0].arrivals"),
+            (&shaped("rate: 9"), "5:71 missing-unit cells[0].rate"),
+            (&shaped("rate: 0/s"), "5:71 out-of-range cells[0].rate"),
+            (&shaped("concurrency: 0"), "5:78 out-of-range cells[0].concurrency"),
+            (&shaped("concurrency: '8'"), "5:78 wrong-type cells[0].concurrency"),
             (&shaped("concurrency: 64"), "5:25 impossible-range cells[0].requests"),
-            (&shaped("concurrency: 1, timeout: 10"), "5:84 missing-unit cells[0].timeout"),
-            (&shaped("concurrency: 1, timeout: 10 sec"), "5:84 wrong-unit cells[0].timeout"),
+            (&shaped("concurrency: 1, timeout: 10"), "5:90 missing-unit cells[0].timeout"),
+            (&shaped("concurrency: 1, timeout: 10 sec"), "5:90 wrong-unit cells[0].timeout"),
             (
                 &shaped("concurrency: 1, timeout: 1s, stall_timeout: 2s"),
-                "5:103 impossible-range cells[0].stall_timeout",
+                "5:109 impossible-range cells[0].stall_timeout",
             ),
-            (&shaped("concurrency: 1, timeout: 2h"), "5:84 out-of-range cells[0].timeout"),
+            (&shaped("concurrency: 1, timeout: 2h"), "5:90 out-of-range cells[0].timeout"),
             (
                 &shaped("concurrency: 1, shared_prefix: {groups: 2, tokens: 9}"),
-                "5:90 impossible-range cells[0].shared_prefix",
+                "5:96 impossible-range cells[0].shared_prefix",
             ),
-            (&shaped("concurrency: 1, shared_prefix: {groups: 2}"), "5:90 missing-key cells[0].shared_prefix.tokens"),
-            (&long("1_000"), "5:68 wrong-type cells[0].prompt_tokens"),
-            (&long("{uniform: {min: 9, max: 3}}"), "5:78 impossible-range cells[0].prompt_tokens.uniform"),
-            (&long("{uniform: {min: 1, max: 3}, table: {1: 1}}"), "5:68 conflicting-keys cells[0].prompt_tokens"),
+            (&shaped("concurrency: 1, shared_prefix: {groups: 2}"), "5:96 missing-key cells[0].shared_prefix.tokens"),
+            (&long("1_000"), "5:78 wrong-type cells[0].prompt_tokens"),
+            (&long("{uniform: {min: 9, max: 3}}"), "5:88 impossible-range cells[0].prompt_tokens.uniform"),
+            (&long("{uniform: {min: 1, max: 3}, table: {1: 1}}"), "5:78 conflicting-keys cells[0].prompt_tokens"),
             (
                 &long("{log_normal: {median: 9, sigma: 1, min: 1, max: 5}}"),
-                "5:81 impossible-range cells[0].prompt_tokens.log_normal",
+                "5:91 impossible-range cells[0].prompt_tokens.log_normal",
             ),
             (
                 &long("{log_normal: {median: 9, sigma: 0, min: 1, max: 50}}"),
-                "5:100 out-of-range cells[0].prompt_tokens.log_normal.sigma",
+                "5:110 out-of-range cells[0].prompt_tokens.log_normal.sigma",
             ),
-            (&long("{table: {many: 1}}"), "5:77 wrong-type cells[0].prompt_tokens.table.many"),
-            (&long("{table: {5: -1}}"), "5:80 wrong-type cells[0].prompt_tokens.table.5"),
+            (&long("{table: {many: 1}}"), "5:87 wrong-type cells[0].prompt_tokens.table.many"),
+            (&long("{table: {5: -1}}"), "5:90 wrong-type cells[0].prompt_tokens.table.5"),
             (
                 &(shaped("concurrency: 1")
                     + "  - {name: c, requests: 5, concurrency: 1, prompt_tokens: 9, output_tokens: 9}\n"),
@@ -184,45 +197,45 @@ fn every_fault_of_a_check_is_found() {
             ("  - {statistic: p50, at_most: 5%}\n", "8:5 missing-key checks[2].metric"),
             ("  - {metric: latency, statistic: p50, at_most: 5%}\n", "8:14 unknown-value checks[2].metric"),
             ("  - {metric: e2e, at_most: 5%}\n", "8:5 missing-key checks[2].statistic"),
-            ("  - {metric: e2e, statistic: value, at_most: 5%}\n", "8:32 wrong-statistic checks[2].statistic"),
-            ("  - {metric: throughput, statistic: p50, at_most: 5%}\n", "8:39 wrong-statistic checks[2].statistic"),
+            ("  - {metric: e2e, statistic: value, at_most: 5%}\n", "8:30 wrong-statistic checks[2].statistic"),
+            ("  - {metric: throughput, statistic: p50, at_most: 5%}\n", "8:37 wrong-statistic checks[2].statistic"),
             ("  - {metric: e2e, statistic: p50}\n", "8:5 missing-key checks[2]"),
             (
                 "  - {metric: e2e, statistic: p50, at_mst: 5%}\n",
-                "8:5 missing-key checks[2]|8:37 unknown-key checks[2].at_mst",
+                "8:5 missing-key checks[2]|8:35 unknown-key checks[2].at_mst",
             ),
-            ("  - {metric: e2e, statistic: p50, at_most: 5}\n", "8:46 missing-unit checks[2].at_most"),
-            ("  - {metric: e2e, statistic: p50, at_most: 0.05}\n", "8:46 missing-unit checks[2].at_most"),
-            ("  - {metric: e2e, statistic: p50, at_most: 0%}\n", "8:46 out-of-range checks[2].at_most"),
-            ("  - {metric: e2e, statistic: p50, at_most: -5%}\n", "8:46 out-of-range checks[2].at_most"),
-            ("  - {metric: e2e, statistic: p50, at_most: 5pp}\n", "8:46 wrong-unit checks[2].at_most"),
-            ("  - {metric: e2e, statistic: p50, at_most: }\n", "8:37 empty-value checks[2].at_most"),
-            ("  - {metric: e2e, statistic: p50, at_most: [5%]}\n", "8:46 wrong-type checks[2].at_most"),
-            ("  - {metric: throughput, at_most: 100%}\n", "8:37 out-of-range checks[2].at_most"),
-            ("  - {metric: error_rate, cells: [c1], at_most: 5%}\n", "8:50 wrong-unit checks[2].at_most"),
-            ("  - {metric: output_tokens, at_most: 3%}\n", "8:40 wrong-margin checks[2].at_most"),
-            ("  - {metric: e2e, statistic: p50, within: 3%}\n", "8:45 wrong-margin checks[2].within"),
+            ("  - {metric: e2e, statistic: p50, at_most: 5}\n", "8:44 missing-unit checks[2].at_most"),
+            ("  - {metric: e2e, statistic: p50, at_most: 0.05}\n", "8:44 missing-unit checks[2].at_most"),
+            ("  - {metric: e2e, statistic: p50, at_most: 0%}\n", "8:44 out-of-range checks[2].at_most"),
+            ("  - {metric: e2e, statistic: p50, at_most: -5%}\n", "8:44 out-of-range checks[2].at_most"),
+            ("  - {metric: e2e, statistic: p50, at_most: 5pp}\n", "8:44 wrong-unit checks[2].at_most"),
+            ("  - {metric: e2e, statistic: p50, at_most: }\n", "8:42 empty-value checks[2].at_most"),
+            ("  - {metric: e2e, statistic: p50, at_most: [5%]}\n", "8:44 wrong-type checks[2].at_most"),
+            ("  - {metric: throughput, at_most: 100%}\n", "8:35 out-of-range checks[2].at_most"),
+            ("  - {metric: error_rate, cells: [c1], at_most: 5%}\n", "8:48 wrong-unit checks[2].at_most"),
+            ("  - {metric: output_tokens, at_most: 3%}\n", "8:38 wrong-margin checks[2].at_most"),
+            ("  - {metric: e2e, statistic: p50, within: 3%}\n", "8:43 wrong-margin checks[2].within"),
             (
                 "  - {metric: e2e, statistic: p50, at_most: 5%, within: 3%}\n",
-                "8:5 conflicting-keys checks[2]|8:58 wrong-margin checks[2].within",
+                "8:5 conflicting-keys checks[2]|8:56 wrong-margin checks[2].within",
             ),
-            ("  - {metric: throughput, at_most: 5%, floor: 1ms}\n", "8:48 wrong-margin checks[2].floor"),
-            ("  - {metric: e2e, statistic: p50, at_most: 5%, floor: 10}\n", "8:57 missing-unit checks[2].floor"),
+            ("  - {metric: throughput, at_most: 5%, floor: 1ms}\n", "8:46 wrong-margin checks[2].floor"),
+            ("  - {metric: e2e, statistic: p50, at_most: 5%, floor: 10}\n", "8:55 missing-unit checks[2].floor"),
             (
                 "  - {metric: e2e, statistic: p50, at_most: 5%, warn_at: 5%}\n",
-                "8:59 impossible-range checks[2].warn_at",
+                "8:57 impossible-range checks[2].warn_at",
             ),
-            ("  - {metric: e2e, statistic: p50, at_most: 5%, warn_at: 1pp}\n", "8:59 wrong-unit checks[2].warn_at"),
+            ("  - {metric: e2e, statistic: p50, at_most: 5%, warn_at: 1pp}\n", "8:57 wrong-unit checks[2].warn_at"),
             (
                 "  - {metric: e2e, statistic: p50, at_most: 5%, objective: 2 tokens/s}\n",
-                "8:61 wrong-unit checks[2].objective",
+                "8:59 wrong-unit checks[2].objective",
             ),
-            ("  - {metric: throughput, at_most: 5%, objective: 2000}\n", "8:52 missing-unit checks[2].objective"),
+            ("  - {metric: throughput, at_most: 5%, objective: 2000}\n", "8:50 missing-unit checks[2].objective"),
             ("  - {metric: goodput, at_most: 5%}\n", "8:5 missing-key checks[2].limits"),
-            ("  - {metric: goodput, at_most: 5%, limits: {itl: 5ms}}\n", "8:47 unknown-value checks[2].limits.itl"),
-            ("  - {metric: goodput, at_most: 5%, limits: {ttft: 500}}\n", "8:53 missing-unit checks[2].limits.ttft"),
-            ("  - {metric: throughput, at_most: 5%, limits: {ttft: 5ms}}\n", "8:49 wrong-margin checks[2].limits"),
-            ("  - {metric: throughput, at_most: 5%, role: must}\n", "8:47 unknown-value checks[2].role"),
+            ("  - {metric: goodput, at_most: 5%, limits: {itl: 5ms}}\n", "8:45 unknown-value checks[2].limits.itl"),
+            ("  - {metric: goodput, at_most: 5%, limits: {ttft: 500}}\n", "8:51 missing-unit checks[2].limits.ttft"),
+            ("  - {metric: throughput, at_most: 5%, limits: {ttft: 5ms}}\n", "8:47 wrong-margin checks[2].limits"),
+            ("  - {metric: throughput, at_most: 5%, role: must}\n", "8:45 unknown-value checks[2].role"),
         ],
     );
 }
@@ -235,29 +248,29 @@ fn references_to_cells_are_bound_and_judged() {
         &[
             (
                 "  - {metric: e2e, statistic: p50, at_most: 5%, cells: [c1, c9]}\n",
-                "8:62 unknown-cell checks[2].cells[1]",
+                "8:60 unknown-cell checks[2].cells[1]",
             ),
             (
                 "  - {metric: e2e, statistic: p50, at_most: 5%, cells: [c1, c1]}\n",
-                "8:62 duplicate-entry checks[2].cells[1]|8:62 duplicate-check checks[2].cells[1]",
+                "8:60 duplicate-entry checks[2].cells[1]",
             ),
-            ("  - {metric: e2e, statistic: p50, at_most: 5%, cells: c1}\n", "8:57 unknown-value checks[2].cells"),
+            ("  - {metric: e2e, statistic: p50, at_most: 5%, cells: c1}\n", "8:55 unknown-value checks[2].cells"),
             (
                 "  - {metric: tpot, statistic: p50, at_most: 9%, cells: [c8]}\n",
-                "8:59 duplicate-check checks[2].cells[0]",
+                "8:57 duplicate-check checks[2].cells[0]",
             ),
             (
                 "  - {metric: e2e, statistic: p90, at_most: 5%, cells: [c1]}\n",
-                "8:58 too-few-requests checks[2].cells[0]",
+                "8:56 too-few-requests checks[2].cells[0]",
             ),
             ("  - {metric: e2e, statistic: p90, at_most: 5%, cells: [c1], role: advisory}\n", ""),
             (
                 "  - {metric: e2e, statistic: p99, at_most: 5%, cells: [c1]}\n",
-                "8:58 too-few-requests? checks[2].cells[0]",
+                "8:56 too-few-requests? checks[2].cells[0]",
             ),
             (
                 "  - {metric: e2e, statistic: p99, at_most: 5%, cells: [c1], role: guard}\n",
-                "8:58 too-few-requests checks[2].cells[0]",
+                "8:56 too-few-requests checks[2].cells[0]",
             ),
             ("  - {metric: e2e, statistic: p99, at_most: 5%, cells: [c8]}\n", ""),
             ("  - {metric: itl, statistic: p99, at_most: 20%, cells: [c1]}\n", ""),
@@ -296,7 +309,7 @@ fn every_fault_of_the_rest_of_a_policy_is_found() {
             (&format!("workload: /etc/w.yaml\n{checks}"), "4:11 wrong-type workload"),
         ],
     );
-    let missing = crate::spec::read_policy("f.yaml", &format!("{POLICY}{checks}")).without_workload("no such file");
+    let missing = read_policy("f.yaml", &format!("{POLICY}{checks}")).without_workload("no such file");
     assert_eq!((missing[0].code, missing[0].place.line, missing[0].place.column), ("missing-workload", 4, 11));
 }
 
@@ -392,14 +405,14 @@ proptest! {
             let found = findings(&text);
             prop_assert_eq!(&found, &findings(&text));
             let refused = [
-                crate::spec::read_workload("f", &text).err(),
-                crate::spec::read_config("f", &text).err(),
-                crate::spec::read_policy("f", &text).bind(&crate::spec::tests::workload()).err(),
+                read_workload("f", &text).err(),
+                read_config("f", &text).err(),
+                read_policy("f", &text).bind(&workload()).err(),
             ];
             for findings in refused.iter().flatten() {
                 prop_assert!(findings.iter().any(|finding| finding.severity == Severity::Error), "{text:?}");
                 prop_assert!(findings.iter().all(|finding| text.get(finding.place.span.clone()).is_some()), "{findings:?}");
-                prop_assert!(crate::spec::render(findings, &text, false).lines().all(|line| line.chars().count() < 1_200));
+                prop_assert!(render(findings, &text, false).lines().all(|line| line.chars().count() < 1_200));
             }
         }
     }

@@ -18,12 +18,40 @@ checks:
   - metric: error_rate
     at_most: 1
 ";
-    insta::assert_snapshot!(render(&findings(text), text, false), @"");
+    insta::assert_snapshot!(render(&findings(text), text, false), @r"
+    error[missing-key]: `checks[0]`: one of `at_most`, `within` is missing
+     --> f.yaml:6:5
+      |
+    6 |   - metric: tpot
+      |     ^^^^^^
+      |
+      = help: add one of them to the check
+
+    error[unknown-key]: `checks[0].at_mst`: `at_mst` is not a key of a check
+     --> f.yaml:9:5
+      |
+    9 |     at_mst: 5%
+      |     ^^^^^^
+      |
+      = help: did you mean `at_most`?
+
+    error[missing-unit]: `checks[1].at_most`: `1` has no unit; a margin needs one
+      --> f.yaml:11:14
+       |
+    11 |     at_most: 1
+       |              ^
+       |
+       = help: write `1%`, or `1pp` for error_rate
+    ");
 }
 
 #[test]
 fn a_finding_about_the_whole_file_has_no_line() {
-    insta::assert_snapshot!(render(&findings(""), "", false), @"");
+    insta::assert_snapshot!(render(&findings(""), "", false), @r"
+    error[empty-file]: the file is empty
+    --> f.yaml
+     = help: write its keys, or delete it
+    ");
 }
 
 #[test]

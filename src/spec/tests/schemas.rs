@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::spec::FileKind;
 use crate::spec::findings::Findings;
-use crate::spec::schema::{root, schema};
+use crate::spec::schema::{kind_schema, root, schema};
 use crate::spec::shape::{Kind, Need, Object};
 use crate::spec::value::{check_scalar, json};
 use crate::spec::yaml::parse;
@@ -31,10 +31,10 @@ pub(super) fn broken(document: &Value, schema: &Value, root: &Value, path: &str)
         let right = match keyword.as_str() {
             "$schema" | "$defs" | "title" | "description" | "default" => true,
             "$ref" => passes(root.pointer(rule.as_str().unwrap().trim_start_matches('#')).unwrap(), document),
-            "type" => match rule {
-                Value::Array(types) => types.iter().any(|one| has_type(document, one.as_str().unwrap())),
-                one => has_type(document, one.as_str().unwrap()),
-            },
+            "type" => {
+                let types = rule.as_array().cloned().unwrap_or_else(|| vec![rule.clone()]);
+                types.iter().any(|one| has_type(document, one.as_str().unwrap()))
+            }
             "const" => rule == document,
             "enum" => rule.as_array().unwrap().contains(document),
             "pattern" => document.as_str().is_none_or(|text| matches_pattern(rule.as_str().unwrap(), text)),
@@ -43,6 +43,8 @@ pub(super) fn broken(document: &Value, schema: &Value, root: &Value, path: &str)
             "minimum" => document.as_f64().is_none_or(|x| x >= rule.as_f64().unwrap()),
             "maximum" => document.as_f64().is_none_or(|x| x <= rule.as_f64().unwrap()),
             "minItems" => document.as_array().is_none_or(|items| items.len() as u64 >= rule.as_u64().unwrap()),
+            "maxItems" => document.as_array().is_none_or(|items| items.len() as u64 <= rule.as_u64().unwrap()),
+            "maxProperties" => document.as_object().is_none_or(|map| map.len() as u64 <= rule.as_u64().unwrap()),
             "minProperties" => document.as_object().is_none_or(|map| map.len() as u64 >= rule.as_u64().unwrap()),
             "uniqueItems" => document
                 .as_array()
@@ -62,10 +64,10 @@ pub(super) fn broken(document: &Value, schema: &Value, root: &Value, path: &str)
             }
             "additionalProperties" => {
                 let known = schema.get("properties").map(keys).unwrap_or_default();
-                keys(document).iter().filter(|key| !known.contains(key)).all(|key| match rule {
-                    Value::Bool(allowed) => *allowed,
-                    rule => passes(rule, &document[key.as_str()]),
-                })
+                keys(document)
+                    .iter()
+                    .filter(|key| !known.contains(key))
+                    .all(|key| rule.as_bool().unwrap_or_else(|| passes(rule, &document[key.as_str()])))
             }
             other => panic!("unknown keyword {other}"),
         };
@@ -109,14 +111,16 @@ pub(super) fn objects() -> Vec<&'static Object> {
         }
     }
     fn add_kind(kind: &'static Kind, all: &mut Vec<&'static Object>) {
-        match kind {
-            Kind::Object(object) => add(object, all),
-            Kind::List(inner) | Kind::Set(inner) | Kind::Map(_, inner) | Kind::Either(_, inner) => add_kind(inner, all),
-            _ => {}
+        if let Kind::Object(object) = kind {
+            add(object, all);
+        } else if let Kind::List(inner) | Kind::Set(inner) | Kind::Map(_, inner) | Kind::Either(_, inner) = kind {
+            add_kind(inner, all);
         }
     }
     let mut all = Vec::new();
-    FileKind::ALL.iter().for_each(|kind| add(root(*kind), &mut all));
+    for kind in FileKind::ALL {
+        add(root(*kind), &mut all);
+    }
     all
 }
 
@@ -136,7 +140,21 @@ fn defaults_are_right_values_and_names_of_keys_are_unique() {
 #[test]
 fn the_schema_closes_every_object_and_describes_every_key() {
     let schema = schema(FileKind::Policy);
-    insta::assert_snapshot!(serde_json::to_string_pretty(&schema["$defs"]["baseline"]).unwrap(), @"");
+    insta::assert_snapshot!(serde_json::to_string_pretty(&schema["$defs"]["baseline"]).unwrap(), @r#"
+    {
+      "additionalProperties": false,
+      "description": "What the stored baseline must be.",
+      "properties": {
+        "max_age": {
+          "default": "90d",
+          "description": "An older one is expired.",
+          "pattern": "^[0-9]+ ?d$",
+          "type": "string"
+        }
+      },
+      "type": "object"
+    }
+    "#);
     for kind in FileKind::ALL {
         let schema = super::schemas::schema(*kind);
         assert_eq!(schema["additionalProperties"], false);
@@ -154,7 +172,7 @@ fn texts_of_a_schema_pattern_are_texts_of_the_reader() {
     let mut runner = TestRunner::deterministic();
     for field in objects().iter().flat_map(|object| object.fields) {
         let mut definitions = serde_json::Map::new();
-        let shown = crate::spec::schema::kind_schema(&field.kind, &mut definitions);
+        let shown = kind_schema(&field.kind, &mut definitions);
         let Some(pattern) = shown.get("pattern").and_then(Value::as_str) else { continue };
         let bounded = pattern.trim_matches(['^', '$']).replace("[0-9]+", "[1-9]{1,3}");
         let strategy = string_regex(&bounded).unwrap();
@@ -174,7 +192,7 @@ proptest! {
     fn a_text_that_the_reader_takes_is_one_that_the_schema_takes(text in "[0-9.a-z/% -]{1,9}") {
         for field in objects().iter().flat_map(|object| object.fields) {
             let mut definitions = serde_json::Map::new();
-            let shown = crate::spec::schema::kind_schema(&field.kind, &mut definitions);
+            let shown = kind_schema(&field.kind, &mut definitions);
             if let Some(pattern) = shown.get("pattern").and_then(Value::as_str)
                 && check_scalar(&field.kind, &text, false).is_ok()
             {
