@@ -6,7 +6,9 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::base::diagnostic::Place;
-use crate::base::names::{Condition, Metric, Role, Statistic};
+use crate::base::names::{Metric, Role, Statistic};
+pub use crate::compare::conditions::Difference;
+pub use crate::compare::effect::Effect;
 
 /// The answer to one check, one policy, or a whole gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -121,19 +123,6 @@ pub struct Design {
     pub plan: String,
 }
 
-/// A condition in which the sides differ.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// Which.
-    pub condition: Condition,
-    /// Value of the baseline; none when unknown.
-    pub baseline: Option<String>,
-    /// Value of the candidate; none when unknown.
-    pub candidate: Option<String>,
-    /// Whether the policy's `treatment` declares it, or it is one that is only recorded.
-    pub allowed: bool,
-}
-
 /// Something that keeps a measurement, or one cell of it, from being judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -179,19 +168,4 @@ pub struct CheckJudgement {
     pub minimum_detectable: Option<f64>,
     /// For an inconclusive check: what would decide it.
     pub to_decide: Option<String>,
-}
-
-/// An estimated effect with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Effect {
-    /// The baseline's value in the metric's unit.
-    pub baseline: f64,
-    /// The candidate's value in the metric's unit.
-    pub candidate: f64,
-    /// Candidate against baseline: 0.145 is 14.5 % more of the metric (for shares: the difference).
-    pub change: f64,
-    /// Lower end of the 90 % two-sided interval of `change`.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
 }

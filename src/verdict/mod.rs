@@ -1,4 +1,25 @@
 //! Policy x comparison to verdicts: validity first, then margins with multiplicity, then the sentence
 //! a reviewer needs.
+//!
+//! [`judge::judge`] is the entry. A precondition is one file and one line in `rules`; a kind of margin is one arm in
+//! `trial`; what a verdict says to people is in `words`.
 
+pub mod judge;
 pub mod judgement;
+mod stopped;
+
+mod decide;
+mod family;
+mod notes;
+mod plans;
+mod rules;
+mod sentence;
+mod states;
+mod subjects;
+mod trial;
+mod words;
+
+#[cfg(test)]
+mod rates_tests;
+#[cfg(test)]
+mod tests;

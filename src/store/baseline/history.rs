@@ -1,6 +1,7 @@
 //! `history.jsonl`: every change of a workload's baselines, one line each, never rewritten. Each line holds the
 //! digest of the one before it, so a line that was changed or removed is found.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,19 @@ pub enum EventKind {
     Rollback,
     /// The anchor was moved.
     Anchor,
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Initial => "initial",
+            Self::Refresh => "refresh",
+            Self::AddSession => "add_session",
+            Self::Rebase => "rebase",
+            Self::Rollback => "rollback",
+            Self::Anchor => "anchor",
+        })
+    }
 }
 
 /// One line of the history.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 use crate::artifact::run::Run;
 use crate::base::digest::Digest;
 use crate::store::baseline::history::{EventKind, History};
@@ -34,7 +36,7 @@ impl Baseline {
 }
 
 /// One release of a workload, for a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
     /// The workload.
     pub workload: String,

@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 use crate::store::baseline::history::History;
 use crate::store::baseline::manifest::{BaselineManifest, CURRENT, versions};
 use crate::store::baseline::{BaselineError, Baselines, run_folder};
 use crate::store::runs::open_run;
 
 /// Something that is not as it was approved.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
     /// Where.
     pub path: PathBuf,

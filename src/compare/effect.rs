@@ -1,0 +1,182 @@
+//! By how much the candidate differs from the baseline in one check: runs to numbers, numbers to an estimate.
+
+use serde::Serialize;
+
+use crate::artifact::metrics::NoValue;
+use crate::artifact::metrics::cell::CellData;
+use crate::base::names::{Direction, Metric};
+use crate::base::units::Nanos;
+use crate::compare::evidence::Selection;
+use crate::compare::values;
+use crate::spec::policy::{Check, Decision, Margin as Limit};
+use crate::stats::error_rate::{Count, Counts, ErrorRates, error_rates};
+use crate::stats::history::{Noise, SessionPrior, noise};
+use crate::stats::margin::Margin;
+use crate::stats::moderated::{self, Comparison, Samples, compare};
+
+/// An estimated effect with its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// The baseline's value in the metric's unit.
+    pub baseline: f64,
+    /// The candidate's value in the metric's unit.
+    pub candidate: f64,
+    /// Candidate against baseline: 0.145 is 14.5 % more of the metric (for shares: the difference).
+    pub change: f64,
+    /// Lower end of the 90 % two-sided interval of `change`.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// What was found out about one check.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Measured {
+    /// Summaries of runs, compared as a ratio: times, rates, output length.
+    Ratio(Ratio),
+    /// Failed requests, compared as a difference of shares.
+    Share(Share),
+}
+
+/// A comparison of two shares of failed requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// The difference and its test.
+    pub rates: ErrorRates,
+    /// Candidate runs.
+    pub runs: usize,
+    /// Requests that the candidate was sent.
+    pub attempted: u64,
+}
+
+/// A comparison of run summaries and what it was made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ratio {
+    /// The `y` of the stored runs, by session.
+    pub stored: Vec<Vec<f64>>,
+    /// The `y` of the candidate's runs.
+    pub candidate: Vec<f64>,
+    /// What history and policy say about noise.
+    pub noise: Noise,
+    /// The margin on the scale of `y`.
+    pub margin: Margin,
+    /// The estimate.
+    pub comparison: Comparison,
+    /// The fewest values that any compared run's summary is made from.
+    pub fewest: usize,
+}
+
+/// Why a check could not be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmeasured {
+    /// A run has no value of this metric.
+    Missing(NoValue),
+    /// Counts of failures from so few runs that their scatter is unknown.
+    NoScatter,
+}
+
+/// Compares the selected runs in one check. `timeout` is the cell's, the value that stands for a failed request.
+///
+/// # Errors
+/// A compared run has no value of the metric, or the scatter of failure counts cannot be estimated.
+pub fn measure(
+    runs: &mut Selection<'_>,
+    check: &Check,
+    decision: &Decision,
+    timeout: Nanos,
+) -> Result<Measured, Unmeasured> {
+    match check.margin {
+        Limit::Points(points) => share(runs, points, decision.alpha_pass),
+        Limit::Relative { ratio, floor } => {
+            let floor = floor.map(Nanos::as_ms);
+            ratios(
+                runs,
+                check,
+                decision,
+                (timeout, Margin { direction: check.metric.direction(), relative: ratio, floor }),
+            )
+        }
+        Limit::Within(relative) => {
+            let margin = Margin { direction: Direction::TwoSided, relative, floor: None };
+            ratios(runs, check, decision, (timeout, margin))
+        }
+    }
+}
+
+fn ratios(
+    runs: &mut Selection<'_>,
+    check: &Check,
+    decision: &Decision,
+    (timeout, margin): (Nanos, Margin),
+) -> Result<Measured, Unmeasured> {
+    let mut fewest = usize::MAX;
+    let mut all = |cells: &mut Vec<CellData<'_>>| -> Result<Vec<f64>, Unmeasured> {
+        let mut ys = Vec::with_capacity(cells.len());
+        for cell in cells {
+            let reading = values::read(cell, check, timeout).map_err(Unmeasured::Missing)?;
+            fewest = fewest.min(reading.values);
+            ys.push(reading.y);
+        }
+        Ok(ys)
+    };
+    let stored = runs.stored.iter_mut().map(&mut all).collect::<Result<Vec<_>, Unmeasured>>()?;
+    let (controls, candidate) = (all(&mut runs.controls)?, all(&mut runs.candidate)?);
+
+    // An earlier run without this metric says nothing about its noise.
+    let past = |session: &mut Vec<CellData<'_>>| {
+        session.iter_mut().filter_map(|cell| Some(values::read(cell, check, timeout).ok()?.y)).collect::<Vec<f64>>()
+    };
+    let history: Vec<Vec<Vec<f64>>> =
+        runs.history.iter_mut().map(|release| release.iter_mut().map(past).collect()).collect();
+    let noise = noise(&history, &stored, SessionPrior::assumed(decision.session_sd, decision.session_sd_df));
+    let samples = Samples { stored: &stored, controls: &controls, candidate: &candidate };
+    let comparison = compare(&samples, &noise, values::censored(check.metric, timeout));
+    Ok(Measured::Ratio(Ratio { stored, candidate, noise, margin, comparison, fewest }))
+}
+
+fn share(runs: &Selection<'_>, points: f64, alpha: f64) -> Result<Measured, Unmeasured> {
+    let baseline: Vec<Count> = runs.stored.iter().flatten().chain(&runs.controls).map(values::count).collect();
+    let candidate: Vec<Count> = runs.candidate.iter().map(values::count).collect();
+    let history: Vec<Count> = runs.history.iter().flatten().flatten().map(values::count).collect();
+    let counts = Counts { baseline: &baseline, candidate: &candidate, history: &history };
+    if [&baseline, &candidate].iter().any(|side| side.iter().all(|count| count.attempted == 0)) {
+        return Err(Unmeasured::Missing(NoValue::NoRequests));
+    }
+    let rates = error_rates(&counts, points, alpha).ok_or(Unmeasured::NoScatter)?;
+    let attempted = candidate.iter().map(|count| count.attempted).sum();
+    Ok(Measured::Share(Share { rates, runs: candidate.len(), attempted }))
+}
+
+/// An estimate in the metric's own unit and direction, with the interval at one-sided level `alpha`.
+pub fn natural(metric: Metric, estimate: &moderated::Effect, alpha: f64) -> Effect {
+    let sign = values::sign(metric);
+    let (low, high) = estimate.limits(alpha);
+    let change = |y: f64| (sign * y).exp_m1();
+    let (low, high) = if sign < 0.0 { (high, low) } else { (low, high) };
+    Effect {
+        baseline: (sign * estimate.base).exp(),
+        candidate: (sign * (estimate.base + estimate.difference)).exp(),
+        change: change(estimate.difference),
+        low: change(low),
+        high: change(high),
+    }
+}
+
+impl Measured {
+    /// The effect with its 90 % interval (at `alpha = 0.05`), where there is an estimate.
+    pub fn effect(&self, metric: Metric, alpha: f64) -> Option<Effect> {
+        match self {
+            Self::Ratio(Ratio { comparison: Comparison::Estimated(estimate), .. }) => {
+                Some(natural(metric, estimate, alpha))
+            }
+            Self::Ratio(_) => None,
+            Self::Share(Share { rates, .. }) => Some(Effect {
+                baseline: rates.baseline,
+                candidate: rates.candidate,
+                change: rates.candidate - rates.baseline,
+                low: rates.lower,
+                high: rates.upper,
+            }),
+        }
+    }
+}

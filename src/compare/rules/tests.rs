@@ -1,0 +1,153 @@
+//! Each rule against a case that breaks it and nothing else.
+
+use crate::artifact::run::ClockKind;
+use crate::base::diagnostic::Place;
+use crate::base::digest::Digest;
+use crate::base::names::{Api, Condition, Metric, Role, Statistic};
+use crate::compare::rules::mismatches;
+use crate::compare::synthetic::{Shape, Sides, know};
+use crate::spec::policy::{Check, Decision, Margin, Policy};
+
+fn policy() -> Policy {
+    let check = Check {
+        metric: Metric::Tpot,
+        statistic: Statistic::P50,
+        cell: "c1".to_owned(),
+        margin: Margin::Relative { ratio: 0.05, floor: None },
+        warn_at: None,
+        objective: None,
+        role: Role::Required,
+        limits: vec![],
+        place: Place::default(),
+    };
+    Policy {
+        name: "chat".to_owned(),
+        description: String::new(),
+        workload: "chat.yaml".to_owned(),
+        runs: 3,
+        controls: 2,
+        treatment: vec![],
+        when: vec![],
+        decision: Decision::default(),
+        baseline_max_age_days: 30,
+        checks: vec![check],
+        place: Place::default(),
+    }
+}
+
+/// The codes of what is wrong after `change`.
+fn codes(change: impl Fn(&mut Sides)) -> Vec<&'static str> {
+    let mut sides = Sides::new(Shape::default(), |_, _| {});
+    change(&mut sides);
+    mismatches(&sides.evidence(), &policy()).iter().map(|found| found.code).collect()
+}
+
+#[test]
+fn equal_sides_are_comparable() {
+    assert!(codes(|_| {}).is_empty());
+}
+
+#[test]
+fn a_baseline_must_exist_and_be_fresh() {
+    let without = |controls: bool| {
+        codes(move |sides| {
+            sides.has_baseline = false;
+            sides.baseline.clear();
+            if !controls {
+                sides.controls.clear();
+            }
+        })
+    };
+    assert_eq!(without(false), ["baseline-missing"]);
+    assert!(without(true).is_empty(), "controls alone are a baseline");
+    assert_eq!(codes(|sides| sides.age_days = 31), ["baseline-expired"]);
+}
+
+#[test]
+fn runs_are_different_runs_in_their_order() {
+    assert_eq!(codes(|sides| sides.candidate[1] = sides.candidate[0].clone()), ["run-duplicate"]);
+    let renamed = codes(|sides| {
+        sides.candidate[1].manifest.records = sides.candidate[0].manifest.records;
+    });
+    assert_eq!(renamed, ["run-duplicate"], "the same records under another number");
+    let virtual_time = codes(|sides| {
+        sides
+            .all()
+            .for_each(|run| (run.manifest.clock, run.manifest.records) = (ClockKind::Simulated, Digest::of(b"")));
+    });
+    assert!(virtual_time.is_empty(), "in virtual time equal runs are possible");
+    assert_eq!(codes(|sides| sides.candidate.swap(0, 1)), ["runs-out-of-order"]);
+    assert_eq!(codes(|sides| sides.candidate[2].manifest.release = "v3".to_owned()), ["releases-mixed"]);
+    assert_eq!(codes(|sides| sides.controls[0].manifest.release = "v0".to_owned()), ["releases-mixed"]);
+    assert_eq!(codes(|sides| sides.candidate[2].manifest.session = "later".to_owned()), ["sessions-mixed"]);
+    let blocks = codes(|sides| {
+        for (n, run) in (0..).zip(sides.candidate.iter_mut().chain(&mut sides.controls)) {
+            run.manifest.sequence = n;
+        }
+    });
+    assert_eq!(blocks, ["controls-not-interleaved"]);
+}
+
+#[test]
+fn all_runs_are_of_one_plan_and_one_kind() {
+    assert_eq!(codes(|sides| sides.baseline[0].manifest.plan = Digest::of(b"other")), ["plan-differs"]);
+    assert_eq!(codes(|sides| sides.candidate[0].manifest.workload = "rag".to_owned()), ["plan-differs"]);
+    assert_eq!(codes(|sides| sides.baseline[0].manifest.clock = ClockKind::Simulated), ["clock-differs"]);
+    assert_eq!(codes(|sides| sides.baseline[0].manifest.api = Api::Completions), ["api-differs"]);
+    assert_eq!(codes(|sides| sides.candidate[0].manifest.forced_length = false), ["forced-length-differs"]);
+    assert_eq!(codes(|sides| sides.candidate[0].manifest.format = 9), ["format-newer"]);
+    let define = |metric: &'static str| {
+        codes(move |sides| {
+            sides.baseline[0].manifest.definitions.insert(metric.to_owned(), "x/9".to_owned());
+        })
+    };
+    assert_eq!(define("tpot"), ["definition-differs"]);
+    assert!(define("goodput").is_empty(), "no check is about it");
+}
+
+#[test]
+fn conditions_agree_within_and_between_the_sides() {
+    let set = |condition, from: &'static str, to: &'static str| {
+        codes(move |sides| {
+            sides.all().for_each(|run| know(run, condition, from));
+            sides.candidate.iter_mut().for_each(|run| know(run, condition, to));
+        })
+    };
+    assert_eq!(set(Condition::Hardware, "h100", "h200"), ["condition-differs"]);
+    assert!(set(Condition::EngineVersion, "1", "2").is_empty(), "for people to read");
+    let mixed = codes(|sides| {
+        sides.all().for_each(|run| know(run, Condition::Driver, "1"));
+        know(&mut sides.controls[0], Condition::Driver, "2");
+    });
+    assert_eq!(mixed, ["conditions-vary"]);
+}
+
+#[test]
+fn the_engine_got_the_same_work() {
+    let prompts = |tokens| {
+        codes(move |sides| {
+            for record in sides.candidate.iter_mut().flat_map(|run| &mut run.records).filter(|r| r.cell == "c8") {
+                record.prompt_tokens = Some(tokens);
+            }
+        })
+    };
+    assert_eq!(prompts(102), ["prompts-differ"]);
+    assert!(prompts(101).is_empty());
+    let cached = |tokens| {
+        codes(move |sides| {
+            sides.candidate.iter_mut().flat_map(|run| &mut run.records).for_each(|r| r.cached_tokens = Some(tokens));
+        })
+    };
+    assert_eq!(cached(10), ["cache-hits-differ"; 2]);
+    assert!(cached(2).is_empty());
+    // Which requests fail does not change what the others were asked.
+    let failures = codes(|sides| {
+        for run in sides.all() {
+            run.records.iter_mut().filter(|r| r.request % 2 == 0).for_each(|r| r.prompt_tokens = Some(500));
+        }
+        for run in &mut sides.candidate {
+            run.records.iter_mut().filter(|r| r.request % 2 == 0).for_each(|r| r.prompt_tokens = None);
+        }
+    });
+    assert!(failures.is_empty());
+}

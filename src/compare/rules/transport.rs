@@ -1,0 +1,35 @@
+//! Every run was carried in the same way: clock, interface, and whether output lengths were forced.
+
+use crate::artifact::run::{ClockKind, Run};
+use crate::compare::evidence::Evidence;
+use crate::compare::rules::{Mismatch, whole};
+use crate::spec::policy::Policy;
+
+pub(super) fn same_transport(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
+    let clock = |run: &Run| match run.manifest.clock {
+        ClockKind::Http => "real time",
+        ClockKind::Simulated => "virtual time",
+    };
+    let lengths = |run: &Run| if run.manifest.forced_length { "forced" } else { "free" };
+    [
+        differs(evidence, "clock-differs", "the clock", clock, "a simulated run says nothing about a real deployment"),
+        differs(evidence, "api-differs", "the interface", |run| run.manifest.api.id(), "measure through one interface"),
+        differs(evidence, "forced-length-differs", "output lengths", lengths, "set `extra_body` alike on both targets"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn differs(
+    evidence: &Evidence<'_>,
+    code: &'static str,
+    what: &str,
+    value: impl Fn(&Run) -> &'static str,
+    fix: &str,
+) -> Option<Mismatch> {
+    let mut values = evidence.all().map(|(_, run)| value(run));
+    let first = values.next()?;
+    let other = values.find(|value| *value != first)?;
+    Some(whole(code, format!("{what} differs between the runs ({first} and {other}): {fix}")))
+}

@@ -1,0 +1,56 @@
+//! One number per run and check.
+
+use crate::artifact::metrics::cell::CellData;
+use crate::artifact::metrics::{NoValue, Question};
+use crate::base::names::{Direction, Metric, Scale};
+use crate::base::units::Nanos;
+use crate::spec::policy::Check;
+use crate::stats::error_rate::Count;
+
+/// A run's number in one check.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Reading {
+    /// `y`: the logarithm of the summary, larger is worse, `+inf` among failed requests.
+    pub(super) y: f64,
+    /// How many values the summary is made from.
+    pub(super) values: usize,
+}
+
+/// The number of one run and cell, whose time-out is given.
+///
+/// # Errors
+/// Why the run has none. A run without any successful request has no gaps, and counts as infinitely slow there.
+pub(super) fn read(cell: &mut CellData<'_>, check: &Check, timeout: Nanos) -> Result<Reading, NoValue> {
+    let question = Question { metric: check.metric, statistic: check.statistic, limits: &check.limits, timeout };
+    match cell.summary(&question) {
+        Ok(summary) => Ok(Reading { y: sign(check.metric) * summary.value.ln(), values: summary.n }),
+        Err(NoValue::NoSuccess) if check.metric.scale() == Scale::PerGap => {
+            Ok(Reading { y: f64::INFINITY, values: usize::MAX })
+        }
+        Err(none) => Err(none),
+    }
+}
+
+/// 1 where larger values are worse, -1 where smaller ones are. Output length, which has two bad directions, keeps its
+/// own.
+pub(super) fn sign(metric: Metric) -> f64 {
+    match metric.direction() {
+        Direction::LowerIsBetter | Direction::TwoSided => 1.0,
+        Direction::HigherIsBetter => -1.0,
+    }
+}
+
+/// The `y` that stands for a run among failed requests: the time-out as a latency, or as a rate one token or request
+/// in a time-out.
+pub(super) fn censored(metric: Metric, timeout: Nanos) -> f64 {
+    match metric.scale() {
+        Scale::PerRequest | Scale::PerGap => timeout.as_ms().ln(),
+        Scale::PerRun | Scale::Proportion => timeout.as_secs().ln(),
+    }
+}
+
+/// The failed and attempted requests of one run and cell.
+pub(super) fn count(cell: &CellData<'_>) -> Count {
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    Count { failed: number(cell.failed()), attempted: number(cell.records().len()) }
+}

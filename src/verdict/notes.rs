@@ -1,0 +1,92 @@
+//! What a reader must know and no check says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::artifact::run::Run;
+use crate::base::names::Role;
+use crate::compare::conditions::differences;
+use crate::compare::effect::{Measured, Ratio};
+use crate::stats::moderated::{Comparison, Flag};
+use crate::verdict::judge::Case;
+use crate::verdict::rules::Screening;
+use crate::verdict::states::State;
+use crate::verdict::subjects::Subject;
+use crate::verdict::words::count;
+
+/// The notes of a policy, in a fixed order.
+pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[State]) -> Vec<String> {
+    let case = &screening.case;
+    let flagged = flagged(subjects, states);
+    let checks = |flag: Flag| flagged.get(&flag).map(|ids| ids.join(", "));
+    let decision = &case.policy.decision;
+    let mut notes = vec![];
+    if !case.evidence.restarted() {
+        notes.push(
+            "the deployment was not restarted between passes: all passes of the baseline are one session with an unknown \
+             effect (K = 1), so only large differences can be shown"
+                .to_owned(),
+        );
+    }
+    if flagged.contains_key(&Flag::SessionVarianceAssumed) {
+        let (sd, df) = (100.0 * decision.session_sd, decision.session_sd_df);
+        notes
+            .push(format!("no release was measured in two sessions: the session sd is assumed to be {sd} % ({df} df)"));
+    }
+    if let Some(ids) = checks(Flag::EnvironmentDrift) {
+        notes.push(format!(
+            "environment drift: the controls contradict the stored baseline, which is set aside as stale for {ids}; \
+             refresh it"
+        ));
+    }
+    if let Some(ids) = checks(Flag::Weak) {
+        notes.push(format!("weak: two runs a side and no history, so both errors may reach 7 % instead of 5 %: {ids}"));
+    }
+    notes.extend(screening.left_out());
+    notes.extend(at_once(screening));
+    notes.extend(one_sided(case));
+    notes.extend(versions(case));
+    if !case.policy.checks.iter().any(|check| check.role == Role::Required) {
+        notes.push("no check is required: a pass says only that no guard was shown worse".to_owned());
+    }
+    notes
+}
+
+/// The ids of the checks that raise each flag.
+fn flagged<'a>(subjects: &'a [Subject], states: &'a [State]) -> BTreeMap<Flag, Vec<String>> {
+    let mut flagged: BTreeMap<Flag, Vec<String>> = BTreeMap::new();
+    for (subject, state) in subjects.iter().zip(states) {
+        if let State::Tried {
+            measured: Measured::Ratio(Ratio { comparison: Comparison::Estimated(found), .. }), ..
+        } = state
+        {
+            for flag in &found.flags {
+                flagged.entry(*flag).or_default().push(subject.check.id());
+            }
+        }
+    }
+    flagged
+}
+
+/// Content in the microsecond in which the request was due: no network is that fast.
+fn at_once(screening: &Screening<'_>) -> Option<String> {
+    let zero: usize = screening.seen.iter().filter_map(|seen| Some(seen.validity.as_ref()?.zero_latencies)).sum();
+    (zero > 0).then(|| format!("{} had an answer at once, which counts as 1 us", count(zero, "request")))
+}
+
+/// Conditions that only one side knows: not shown to differ, and not shown to agree.
+fn one_sided(case: &Case<'_>) -> Option<String> {
+    let differences = differences(&case.evidence, &case.policy.treatment);
+    let unknown = differences.iter().filter(|found| found.baseline.is_none() != found.candidate.is_none());
+    let names: Vec<&str> = unknown.map(|found| found.condition.id()).collect();
+    (!names.is_empty() && case.evidence.baseline_release().is_some())
+        .then(|| format!("known on one side only, so not compared: {}", names.join(", ")))
+}
+
+fn versions(case: &Case<'_>) -> Option<String> {
+    let version =
+        |run: &Run| run.manifest.servegate.chars().take(32).flat_map(char::escape_default).collect::<String>();
+    let versions: BTreeSet<String> = case.evidence.all().map(|(_, run)| version(run)).collect();
+    let list: Vec<String> = versions.into_iter().collect();
+    (list.len() > 1)
+        .then(|| format!("measured by different versions of servegate ({}) with equal definitions", list.join(", ")))
+}

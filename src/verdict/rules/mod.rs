@@ -1,0 +1,122 @@
+//! What must hold before anything is judged. One file per rule and one line in a table: a run rule looks at one run
+//! in one cell, a measurement rule at the whole case.
+
+mod amount;
+mod applies;
+mod client;
+mod comparable;
+mod completeness;
+mod records;
+mod steady;
+
+use std::ptr;
+
+use crate::artifact::run::Run;
+use crate::artifact::validity::CellValidity;
+use crate::base::names::Side;
+use crate::compare::evidence::name;
+use crate::plan::request::PlannedCell;
+use crate::verdict::judge::Case;
+use crate::verdict::judgement::{Finding, Verdict};
+
+pub(super) use crate::verdict::rules::applies::does_not_apply;
+
+/// Why a run does not count in a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    code: &'static str,
+    /// What was seen in the run.
+    seen: String,
+    /// What to do.
+    fix: &'static str,
+}
+
+type RunRule = fn(&Run, &CellValidity) -> Option<Fault>;
+
+/// What a run must fulfil to count in a cell. The first that it breaks is reported.
+const RUN_RULES: &[RunRule] = &[
+    completeness::interrupted,
+    completeness::attempted,
+    records::contradictory,
+    records::out_of_order,
+    client::saturated,
+];
+
+type MeasurementRule = fn(&Screening<'_>) -> Vec<Finding>;
+
+/// What the measurement must fulfil, in the order in which people should read what is wrong.
+const MEASUREMENT_RULES: &[MeasurementRule] = &[
+    amount::candidate_data,
+    applies::unknown,
+    amount::cells_exist,
+    comparable::comparable,
+    amount::faulty_runs,
+    steady::steady,
+];
+
+/// Everything that keeps the case, or a cell of it, from being judged.
+pub(super) fn findings(screening: &Screening<'_>) -> Vec<Finding> {
+    MEASUREMENT_RULES.iter().flat_map(|rule| rule(screening)).collect()
+}
+
+/// A case with what its runs tell about themselves.
+pub(super) struct Screening<'a> {
+    pub(super) case: Case<'a>,
+    /// Every compared run in every cell with a check, cell by cell.
+    pub(super) seen: Vec<Seen<'a>>,
+}
+
+/// A run in a cell.
+pub(super) struct Seen<'a> {
+    side: Side,
+    run: &'a Run,
+    cell: &'a PlannedCell,
+    pub(super) validity: Option<CellValidity>,
+    fault: Option<Fault>,
+}
+
+impl<'a> Screening<'a> {
+    /// Looks at every compared run in every cell with a check.
+    pub(super) fn of(case: &Case<'a>) -> Self {
+        let checks = &case.policy.checks;
+        let has_check = |cell: &&PlannedCell| checks.iter().any(|check| check.cell == cell.name);
+        let evidence = case.evidence;
+        let in_cell = |cell: &'a PlannedCell| {
+            evidence.all().map(move |(side, run)| {
+                let (validity, fault) = look(run, cell);
+                Seen { side, run, cell, validity, fault }
+            })
+        };
+        Self { case: *case, seen: evidence.plan.cells.iter().filter(has_check).flat_map(in_cell).collect() }
+    }
+
+    /// Whether a run counts in a cell. A run of an earlier release was not looked at yet.
+    pub(super) fn counts(&self, run: &Run, cell: &PlannedCell) -> bool {
+        let seen = self.seen.iter().find(|seen| ptr::eq(seen.run, run) && seen.cell.name == cell.name);
+        seen.map_or_else(|| look(run, cell).1.is_none(), |seen| seen.fault.is_none())
+    }
+
+    /// The runs that do not count, one sentence each.
+    pub(super) fn left_out(&self) -> impl Iterator<Item = String> {
+        self.seen.iter().filter_map(|Seen { side, run, cell, fault, .. }| {
+            Some(format!("{} does not count at {}: it {}", name(*side, run), cell.name, fault.as_ref()?.seen))
+        })
+    }
+
+    /// The cells with a check, each with what was seen in it.
+    fn cells(&self) -> impl Iterator<Item = (&'a PlannedCell, &[Seen<'a>])> {
+        self.seen.chunk_by(|one, next| ptr::eq(one.cell, next.cell)).filter_map(|seen| Some((seen.first()?.cell, seen)))
+    }
+}
+
+/// What a run tells about a cell, and the first rule that it breaks there.
+fn look(run: &Run, cell: &PlannedCell) -> (Option<CellValidity>, Option<Fault>) {
+    let validity = CellValidity::of(run, &cell.name, cell.timeout);
+    let broken = |validity: &CellValidity| RUN_RULES.iter().find_map(|rule| rule(run, validity));
+    let fault = validity.as_ref().map_or_else(|| Some(completeness::absent()), broken);
+    (validity, fault)
+}
+
+fn error(code: &'static str, cell: Option<&str>, message: String) -> Finding {
+    Finding { verdict: Verdict::Error, code, cell: cell.map(str::to_owned), message }
+}

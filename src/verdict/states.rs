@@ -1,0 +1,147 @@
+//! What stands before the verdict of each check: its tests, or why it has none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::names::{Metric, Role};
+use crate::compare::effect::{Measured, Ratio, Unmeasured, measure};
+use crate::compare::evidence::Selection;
+use crate::spec::policy::Decision;
+use crate::stats::moderated::NotEstimable;
+use crate::verdict::judgement::{Finding, Verdict};
+use crate::verdict::rules::Screening;
+use crate::verdict::subjects::Subject;
+use crate::verdict::trial::{Trial, trial};
+
+/// What stands before the verdict of a check.
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    /// It is not judged by its numbers.
+    Blocked {
+        /// The verdict instead.
+        verdict: Verdict,
+        /// Why.
+        reason: String,
+        /// For an inconclusive one: what would decide it.
+        to_decide: Option<String>,
+    },
+    /// It was measured and tested.
+    Tried {
+        /// What was measured.
+        measured: Measured,
+        /// Its tests.
+        trial: Trial,
+    },
+}
+
+impl State {
+    pub(super) fn blocked(verdict: Verdict, reason: &str) -> Self {
+        Self::Blocked { verdict, reason: reason.to_owned(), to_decide: None }
+    }
+
+    fn undecided(reason: &str, to_decide: &str) -> Self {
+        let (reason, to_decide) = (reason.to_owned(), Some(to_decide.to_owned()));
+        Self::Blocked { verdict: Verdict::Inconclusive, reason, to_decide }
+    }
+}
+
+/// Measures and tests every check that no finding blocks. A guard whose statistic rests on too few values becomes
+/// advisory; answers that became longer block what depends on their length.
+pub(super) fn states(screening: &Screening<'_>, subjects: &mut [Subject], findings: &[Finding]) -> Vec<State> {
+    let case = screening.case;
+    let mut selections: BTreeMap<String, Selection<'_>> = BTreeMap::new();
+    let decision = &case.policy.decision;
+    let mut state = |subject: &mut Subject| {
+        let name = &subject.check.cell;
+        if let Some(finding) = blocking(findings, name) {
+            return State::blocked(finding.verdict, &format!("not judged: {}", finding.code));
+        }
+        let Some(cell) = case.evidence.plan.cells.iter().find(|cell| cell.name == *name) else {
+            return State::blocked(Verdict::Error, "not judged: cell-unknown");
+        };
+        let select = || case.evidence.select(name, |run| screening.counts(run, cell));
+        let runs = selections.entry(name.clone()).or_insert_with(select);
+        match measure(runs, &subject.check, decision, cell.timeout) {
+            Ok(measured) => tested(subject, measured, decision),
+            Err(reason) => unmeasured(subject, reason),
+        }
+    };
+    let mut states: Vec<State> = subjects.iter_mut().map(&mut state).collect();
+    block_by_length(decision, subjects, &mut states);
+    states
+}
+
+/// The first of the worst findings about everything or about this cell.
+fn blocking<'a>(findings: &'a [Finding], cell: &str) -> Option<&'a Finding> {
+    let here = |finding: &&Finding| finding.cell.as_deref().is_none_or(|found| found == cell);
+    findings.iter().filter(here).rev().max_by_key(|finding| finding.verdict)
+}
+
+fn unmeasured(subject: &Subject, reason: Unmeasured) -> State {
+    match reason {
+        Unmeasured::Missing(none) if subject.check.role == Role::Required => {
+            State::blocked(Verdict::Error, &format!("a run has no value: {none}"))
+        }
+        Unmeasured::Missing(none) => State::undecided(
+            &format!("a run has no value, and the check is not a required one: {none}"),
+            "runs that have a value of this metric",
+        ),
+        Unmeasured::NoScatter => State::undecided(
+            "from one run a side nobody knows how failures scatter between runs",
+            "a second run on either side",
+        ),
+    }
+}
+
+fn tested(subject: &mut Subject, measured: Measured, decision: &Decision) -> State {
+    let floor = subject.check.statistic.floor();
+    if let Measured::Ratio(Ratio { fewest, .. }) = &measured
+        && *fewest < floor
+    {
+        if subject.check.role == Role::Required {
+            let reason = format!("{} needs {floor} values in each run and has {fewest}", subject.check.statistic);
+            return State::blocked(Verdict::Error, &reason);
+        }
+        subject.demote(format!("{} needs {floor} values in each run and has {fewest}", subject.check.statistic));
+    }
+    let blocked = |verdict, reason| State::blocked(verdict, reason);
+    match trial(&subject.check, &measured, decision) {
+        Ok(trial) => State::Tried { measured, trial },
+        Err(NotEstimable::NoBaseline) => blocked(Verdict::NotComparable, "no run of the baseline counts"),
+        Err(NotEstimable::NoCandidate) => blocked(Verdict::Error, "no run of the candidate counts"),
+        Err(NotEstimable::BaselineUnobservable) => blocked(
+            Verdict::NotComparable,
+            "in half or more of the baseline's runs this statistic lies among failed requests: there is no value to \
+             compare with",
+        ),
+        Err(NotEstimable::NoVariance) => State::undecided(
+            "from one run a side and no history nobody knows how far runs scatter",
+            "a second run on each side, or an earlier release in the history",
+        ),
+        Err(NotEstimable::Numeric) => blocked(Verdict::Error, "a number is not finite"),
+    }
+}
+
+/// Where answers are shown longer than allowed, the same work was not done: what depends on the length of an answer
+/// is not comparable there. Times per token still are.
+fn block_by_length(decision: &Decision, subjects: &[Subject], states: &mut [State]) {
+    let longer = |state: &State| match state {
+        State::Tried { trial, .. } => trial.p_longer.is_some_and(|p| p.get() <= decision.alpha_fail),
+        State::Blocked { .. } => false,
+    };
+    let cells: BTreeSet<&str> = subjects
+        .iter()
+        .zip(states.iter())
+        .filter(|(_, state)| longer(state))
+        .map(|(subject, _)| subject.check.cell.as_str())
+        .collect();
+    for (subject, state) in subjects.iter().zip(states) {
+        let metric = subject.check.metric;
+        let depends = matches!(metric, Metric::E2e | Metric::Throughput | Metric::Goodput | Metric::OutputTokens);
+        if depends && cells.contains(subject.check.cell.as_str()) && matches!(state, State::Tried { .. }) {
+            *state = State::blocked(
+                Verdict::NotComparable,
+                "answers are shown longer than allowed, so the work was not the same",
+            );
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Numbers and names as people read them.
+
+use crate::base::names::{Metric, Scale, Statistic};
+use crate::compare::effect::Effect;
+use crate::verdict::trial::Harm;
+
+/// `TPOT p50 at c1`.
+pub(super) fn subject(metric: Metric, statistic: Statistic, cell: &str) -> String {
+    let metric = match metric {
+        Metric::Ttft => "TTFT",
+        Metric::Ttfa => "TTFA",
+        Metric::Tpot => "TPOT",
+        Metric::Itl => "ITL",
+        Metric::ChunkGap => "chunk gap",
+        Metric::Stall => "longest stall",
+        Metric::E2e => "end-to-end latency",
+        Metric::Throughput => "throughput",
+        Metric::Goodput => "goodput",
+        Metric::ErrorRate => "error rate",
+        Metric::OutputTokens => "output length",
+    };
+    match statistic {
+        Statistic::Value => format!("{metric} at {cell}"),
+        Statistic::P50 | Statistic::P75 | Statistic::P90 | Statistic::P95 | Statistic::P99 | Statistic::Tail05 => {
+            format!("{metric} {statistic} at {cell}")
+        }
+    }
+}
+
+/// `14.5 % worse [13.2, 15.8], margin 5 %`: the effect towards harm with its interval, in per cent or points.
+pub(super) fn effect(metric: Metric, effect: &Effect, margin: f64) -> String {
+    format!("{}, margin {}", change(metric, Harm::of(metric, effect)), share(metric, margin))
+}
+
+fn change(metric: Metric, Harm { estimate, low, high }: Harm) -> String {
+    let way = match (metric, estimate >= 0.0) {
+        (Metric::OutputTokens, true) => "longer",
+        (Metric::OutputTokens, false) => "shorter",
+        (_, true) => "worse",
+        (_, false) => "better",
+    };
+    // The interval is read in the direction of the word before it.
+    let (low, high) = if estimate >= 0.0 { (low, high) } else { (-high, -low) };
+    format!("{} {way} [{}, {}]", share(metric, estimate.abs()), bare(low), bare(high))
+}
+
+/// `5 %`, or `1 points` as `1 pp` for shares.
+pub(super) fn share(metric: Metric, value: f64) -> String {
+    let unit = if metric.scale() == Scale::Proportion { "pp" } else { "%" };
+    format!("{} {unit}", bare(value))
+}
+
+/// A share in hundredths with one decimal, none when it is whole: `14.5`, `5`.
+fn bare(value: f64) -> String {
+    let text = format!("{:.1}", 100.0 * value);
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// `20.1 to 23.0 ms`.
+pub(super) fn levels(metric: Metric, effect: &Effect) -> String {
+    let scale = if metric.scale() == Scale::Proportion { 100.0 } else { 1.0 };
+    let unit = if metric.scale() == Scale::Proportion { "%" } else { metric.unit() };
+    format!("{} to {} {unit}", digits(scale * effect.baseline), digits(scale * effect.candidate))
+}
+
+/// Three or four significant digits, without an exponent.
+pub(super) fn digits(value: f64) -> String {
+    let places = match value.abs() {
+        size if size >= 1_000.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 1.0 => 2,
+        size if size >= 0.01 => 3,
+        _ => 5,
+    };
+    format!("{value:.places$}")
+}
+
+/// A p-value as people read it.
+pub(super) fn p(value: f64) -> String {
+    if value < 0.001 { "p < 0.001".to_owned() } else { format!("p = {value:.3}") }
+}
+
+/// `1 run`, `2 runs`.
+pub(super) fn count(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_read_like_a_person_would_write_them() {
+        let harm = |estimate, low, high| change(Metric::Tpot, Harm { estimate, low, high });
+        assert_eq!(harm(0.1449, 0.132, 0.158), "14.5 % worse [13.2, 15.8]");
+        assert_eq!(harm(-0.02, -0.03, -0.01), "2 % better [1, 3]");
+        assert_eq!(harm(0.0, -0.0001, 0.0001), "0 % worse [0, 0]");
+        assert_eq!(share(Metric::ErrorRate, 0.01), "1 pp");
+        assert_eq!([1234.6, 123.45, 20.1, 0.5, 0.001].map(digits), ["1235", "123.5", "20.10", "0.500", "0.00100"]);
+        assert_eq!([0.0004, 0.0212].map(p), ["p < 0.001", "p = 0.021"]);
+    }
+}
