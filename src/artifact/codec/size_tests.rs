@@ -54,7 +54,7 @@ fn requests(count: u32) -> Vec<Record> {
 }
 
 #[test]
-#[ignore = "a measurement: cargo test --release --lib artifact::codec::size_tests -- --ignored --nocapture"]
+#[ignore = "a measurement; docs/formats.md has the command"]
 fn size_and_speed_of_50_000_requests_of_256_tokens() {
     let records = requests(50_000);
     let tokens = 256.0 * 50_000.0;
@@ -76,7 +76,7 @@ fn size_and_speed_of_50_000_requests_of_256_tokens() {
 }
 
 #[test]
-#[ignore = "a measurement: cargo test --release --lib artifact::codec::size_tests -- --ignored --nocapture"]
+#[ignore = "a measurement; docs/formats.md has the command"]
 fn speed_of_20_checks_on_a_million_gaps() {
     let records = requests(3_922);
     let run = Run { manifest: manifest_of(&records), records };

@@ -3,6 +3,7 @@
 //! `<root>/<workload>/history.jsonl` is the truth: its last line says which release is active and with which digest.
 //! Data is written before the line that makes it count, so a killed process leaves the old state or the new one.
 
+mod entry;
 pub mod history;
 pub mod load;
 pub mod manifest;
