@@ -7,7 +7,7 @@ use crate::spec::policy::{Check, Decision, Margin, Policy};
 use crate::verdict::judge::{Case, judge};
 use crate::verdict::judgement::{CheckJudgement, PolicyJudgement, Verdict};
 
-fn check(metric: Metric, statistic: Statistic, cell: &str, margin: Margin) -> Check {
+pub(super) fn check(metric: Metric, statistic: Statistic, cell: &str, margin: Margin) -> Check {
     Check {
         metric,
         statistic,
@@ -21,7 +21,7 @@ fn check(metric: Metric, statistic: Statistic, cell: &str, margin: Margin) -> Ch
     }
 }
 
-fn relative(ratio: f64) -> Margin {
+pub(super) fn relative(ratio: f64) -> Margin {
     Margin::Relative { ratio, floor: None }
 }
 
@@ -35,7 +35,7 @@ fn policy() -> Policy {
     with(vec![ttft("c1"), tpot("c1"), ttft("c8"), tpot("c8")])
 }
 
-fn with(checks: Vec<Check>) -> Policy {
+pub(super) fn with(checks: Vec<Check>) -> Policy {
     Policy {
         name: "chat".to_owned(),
         description: String::new(),
@@ -216,7 +216,7 @@ fn identical_numbers_without_any_scatter_pass() {
 #[test]
 fn a_guard_blocks_only_when_shown_worse_and_advice_never() {
     let role = |role| with(vec![Check { role, ..tpot("c1") }, tpot("c8")]);
-    let noisy = Sides::new(Shape { run_sd: 0.005, ..Shape::default() }, |cell, t| {
+    let noisy = Sides::new(Shape { seed: 3, ..Shape::default() }, |cell, t| {
         t.tpot *= if cell == "c1" { 1.05 } else { 1.0 };
     });
     let open = judged(&role(Role::Guard), &noisy);
