@@ -141,7 +141,12 @@ fn plan() -> Plan {
         timeout: Nanos::from_secs(30),
         stall_timeout: Nanos::from_secs(10),
     };
-    Plan { workload: "chat".to_owned(), seed: 1, cells: CELLS.iter().map(cell).collect(), fingerprint: Digest::of(b"plan") }
+    Plan {
+        workload: "chat".to_owned(),
+        seed: 1,
+        cells: CELLS.iter().map(cell).collect(),
+        fingerprint: Digest::of(b"plan"),
+    }
 }
 
 /// One run with this traffic in each cell.

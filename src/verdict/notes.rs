@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::artifact::run::Run;
 use crate::base::names::Role;
 use crate::compare::conditions::differences;
-use crate::compare::effect::{Measured, Ratio};
-use crate::stats::moderated::{Comparison, Flag};
+use crate::stats::moderated::Flag;
 use crate::verdict::judge::Case;
 use crate::verdict::rules::Screening;
 use crate::verdict::states::State;
@@ -29,7 +28,8 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
     }
     if flagged.contains_key(&Flag::SessionVarianceAssumed) {
         let (sd, df) = (100.0 * decision.session_sd, decision.session_sd_df);
-        notes.push(format!("no release was measured in two sessions: the session sd is assumed to be {sd} % ({df} df)"));
+        notes
+            .push(format!("no release was measured in two sessions: the session sd is assumed to be {sd} % ({df} df)"));
     }
     if let Some(ids) = checks(Flag::EnvironmentDrift) {
         notes.push(format!(
@@ -51,11 +51,11 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
 }
 
 /// The ids of the checks that raise each flag.
-fn flagged<'a>(subjects: &'a [Subject], states: &'a [State]) -> BTreeMap<Flag, Vec<String>> {
+fn flagged(subjects: &[Subject], states: &[State]) -> BTreeMap<Flag, Vec<String>> {
     let mut flagged: BTreeMap<Flag, Vec<String>> = BTreeMap::new();
     for (subject, state) in subjects.iter().zip(states) {
-        if let State::Tried { measured: Measured::Ratio(Ratio { comparison: Comparison::Estimated(found), .. }), .. } = state {
-            for flag in &found.flags {
+        if let State::Tried(tried) = state {
+            for flag in &tried.trial.flags {
                 flagged.entry(*flag).or_default().push(subject.check.id());
             }
         }
@@ -79,8 +79,10 @@ fn one_sided(case: &Case<'_>) -> Option<String> {
 }
 
 fn versions(case: &Case<'_>) -> Option<String> {
-    let version = |run: &Run| run.manifest.servegate.chars().take(32).flat_map(char::escape_default).collect::<String>();
+    let version =
+        |run: &Run| run.manifest.servegate.chars().take(32).flat_map(char::escape_default).collect::<String>();
     let versions: BTreeSet<String> = case.evidence.all().map(|(_, run)| version(run)).collect();
     let list: Vec<String> = versions.into_iter().collect();
-    (list.len() > 1).then(|| format!("measured by different versions of servegate ({}) with equal definitions", list.join(", ")))
+    (list.len() > 1)
+        .then(|| format!("measured by different versions of servegate ({}) with equal definitions", list.join(", ")))
 }

@@ -41,7 +41,9 @@ pub(super) fn subjects(policy: &Policy) -> Vec<Subject> {
     let blocking = policy.checks.iter().filter(|check| check.role != Role::Advisory);
     let cells: BTreeSet<&str> = blocking.map(|check| check.cell.as_str()).collect();
     for cell in cells {
-        for (metric, margin) in [(Metric::ErrorRate, Margin::Points(ERRORS)), (Metric::OutputTokens, Margin::Within(LENGTH))] {
+        for (metric, margin) in
+            [(Metric::ErrorRate, Margin::Points(ERRORS)), (Metric::OutputTokens, Margin::Within(LENGTH))]
+        {
             if policy.checks.iter().any(|check| check.cell == cell && check.metric == metric) {
                 continue;
             }

@@ -21,12 +21,9 @@ pub(super) fn subject(metric: Metric, statistic: Statistic, cell: &str) -> Strin
     };
     match statistic {
         Statistic::Value => format!("{metric} at {cell}"),
-        Statistic::P50
-        | Statistic::P75
-        | Statistic::P90
-        | Statistic::P95
-        | Statistic::P99
-        | Statistic::Tail05 => format!("{metric} {statistic} at {cell}"),
+        Statistic::P50 | Statistic::P75 | Statistic::P90 | Statistic::P95 | Statistic::P99 | Statistic::Tail05 => {
+            format!("{metric} {statistic} at {cell}")
+        }
     }
 }
 

@@ -17,7 +17,8 @@ pub(super) fn duplicates(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
         !places.insert((m.session.clone(), m.sequence)) || copied
     };
     let found = evidence.all().filter(|(_, run)| twice(run));
-    let message = |(side, run)| format!("{} is given twice: one run is one piece of evidence; give it once", name(side, run));
+    let message =
+        |(side, run)| format!("{} is given twice: one run is one piece of evidence; give it once", name(side, run));
     found.map(|found| whole("run-duplicate", message(found))).collect()
 }
 
@@ -53,7 +54,8 @@ pub(super) fn order(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
     for (side, run) in evidence.all() {
         let previous = last.insert((side, run.manifest.session.as_str()), run.manifest.sequence);
         if previous.is_some_and(|previous| previous > run.manifest.sequence) {
-            let message = format!("{} comes after a later one: give runs in the order they were measured", name(side, run));
+            let message =
+                format!("{} comes after a later one: give runs in the order they were measured", name(side, run));
             found.push(whole("runs-out-of-order", message));
         }
     }

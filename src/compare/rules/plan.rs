@@ -6,7 +6,8 @@ use crate::spec::policy::Policy;
 
 pub(super) fn same_plan(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
     let plan = evidence.plan;
-    let other = evidence.all().find(|(_, run)| run.manifest.plan != plan.fingerprint || run.manifest.workload != plan.workload);
+    let other =
+        evidence.all().find(|(_, run)| run.manifest.plan != plan.fingerprint || run.manifest.workload != plan.workload);
     let message = |(side, run)| {
         format!(
             "{} followed another plan ({}) than this workload makes ({}): different requests cannot show a difference of \

@@ -71,7 +71,9 @@ fn runs_are_different_runs_in_their_order() {
     });
     assert_eq!(renamed, ["run-duplicate"], "the same records under another number");
     let virtual_time = codes(|sides| {
-        sides.all().for_each(|run| (run.manifest.clock, run.manifest.records) = (ClockKind::Simulated, Digest::of(b"")));
+        sides
+            .all()
+            .for_each(|run| (run.manifest.clock, run.manifest.records) = (ClockKind::Simulated, Digest::of(b"")));
     });
     assert!(virtual_time.is_empty(), "in virtual time equal runs are possible");
     assert_eq!(codes(|sides| sides.candidate.swap(0, 1)), ["runs-out-of-order"]);

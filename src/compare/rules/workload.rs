@@ -16,8 +16,11 @@ const CACHED_TOLERANCE: f64 = 0.03;
 
 /// Mean prompt tokens agree, over the requests of which both sides know them.
 pub(super) fn same_prompts(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
-    per_cell(evidence, |record| Some([f64::from(record.prompt_tokens?), 1.0]), |cell, baseline, candidate| {
-        ((candidate - baseline).abs() > PROMPT_TOLERANCE * baseline).then(|| Mismatch {
+    per_cell(
+        evidence,
+        |record| Some([f64::from(record.prompt_tokens?), 1.0]),
+        |cell, baseline, candidate| {
+            ((candidate - baseline).abs() > PROMPT_TOLERANCE * baseline).then(|| Mismatch {
             code: "prompts-differ",
             cell: Some(cell.to_owned()),
             message: format!(
@@ -25,7 +28,8 @@ pub(super) fn same_prompts(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch>
                  candidate at {cell}: the same plan became different work; compare tokenizer and chat template"
             ),
         })
-    })
+        },
+    )
 }
 
 /// The share of cached prompt tokens agrees, unless prefix caching is what the change is about.

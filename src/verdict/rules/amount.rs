@@ -21,8 +21,9 @@ pub(super) fn cells_exist(screening: &Screening<'_>) -> Vec<Finding> {
     let (plan, policy) = (screening.case.evidence.plan, screening.case.policy);
     let known: BTreeSet<&str> = plan.cells.iter().map(|cell| cell.name.as_str()).collect();
     let asked: BTreeSet<&str> = policy.checks.iter().map(|check| check.cell.as_str()).collect();
-    let message =
-        |cell: &str| format!("the workload `{}` has no cell `{cell}`: name one of its cells in the check", plan.workload);
+    let message = |cell: &str| {
+        format!("the workload `{}` has no cell `{cell}`: name one of its cells in the check", plan.workload)
+    };
     asked.difference(&known).map(|cell| error("cell-unknown", Some(cell), message(cell))).collect()
 }
 
