@@ -206,6 +206,15 @@ fn history_makes_a_single_candidate_run_enough_to_pass() {
     let policy = with(vec![check(Metric::Tpot, Statistic::P50, "c1", relative(0.1))]);
     let judgement = judge(&[Case { policy: &policy, evidence }]);
     assert_eq!(judgement.verdict, Verdict::Pass, "{judgement:#?}");
+    let mut here = sides;
+    here.all().for_each(|run| know(run, Condition::Hardware, "h100"));
+    let mut elsewhere = past;
+    elsewhere.iter_mut().flat_map(Sides::all).for_each(|run| know(run, Condition::Hardware, "h200"));
+    let history: Vec<&[_]> = elsewhere.iter().map(|sides| sides.baseline.as_slice()).collect();
+    let mut evidence = here.evidence();
+    evidence.history = &history;
+    let judgement = judge(&[Case { policy: &policy, evidence }]);
+    assert_eq!(judgement.verdict, Verdict::Inconclusive, "other hardware has other noise");
 }
 
 #[test]
@@ -368,6 +377,20 @@ fn nothing_evaluated_is_never_a_pass() {
     let unknown = judged(&with(vec![tpot("c9")]), &same());
     assert_eq!(codes(&unknown), [(Verdict::Error, "cell-unknown", Some("c9"))]);
     assert_eq!(unknown.verdict, Verdict::Error);
+}
+
+#[test]
+fn a_number_that_does_not_exist_is_never_a_pass() {
+    let policy = with(vec![check(Metric::Throughput, Statistic::Value, "c1", relative(0.05))]);
+    let mut timeless = same();
+    timeless.candidate[4].manifest.cells[0].window_end_us = 0;
+    let found = judged(&policy, &timeless);
+    assert_eq!(found.verdict, Verdict::Error);
+    assert!(found.sentence.contains("the measured window of this cell has no length"), "{}", found.sentence);
+    // An answer of one token has no time per output token.
+    let found = judged(&with(vec![tpot("c1"), tpot("c8")]), &sides(|_, t| t.tokens = 1));
+    assert_eq!(of(&found, "tpot.p50@c1").verdict, Verdict::Error);
+    assert_eq!(found.verdict, Verdict::Fail, "and one token for six is shown shorter");
 }
 
 #[test]
