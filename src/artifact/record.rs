@@ -1,9 +1,8 @@
 //! One request of a run. Instants are on the run's monotonic origin and stored in whole
 //! microseconds; a record is made in that resolution, so that what is read back equals what was measured.
 
-use serde::{Deserialize, Serialize};
-
 use crate::base::units::Nanos;
+pub use crate::wire::decoded::{Chunk, Outcome, TokenSource};
 
 /// What happened to one measured request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,59 +61,5 @@ impl Record {
     /// Last content.
     pub fn last_content(&self) -> Option<Nanos> {
         self.chunks.last().map(|chunk| chunk.at)
-    }
-}
-
-/// A piece of content that arrived at one instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chunk {
-    /// When it arrived.
-    pub at: Nanos,
-    /// Tokens in it, where the stream tells (usage in every chunk, or as many chunks as tokens).
-    pub tokens: Option<u32>,
-}
-
-/// Where token counts come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TokenSource {
-    /// The server's usage object.
-    Usage,
-    /// No usage came: every content chunk was counted as one token.
-    Chunks,
-}
-
-/// How a request ended. Only `Ok` is a success.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// A whole, well-formed answer of the wanted length.
-    Ok,
-    /// The stream ended without its end mark.
-    Truncated,
-    /// Fewer tokens than asked for although the length was forced.
-    WrongLength,
-    /// A 200 without a token.
-    Empty,
-    /// An error object inside a 200 stream.
-    InStreamError,
-    /// The stream is not what the dialect says.
-    Malformed,
-    /// A status other than 2xx.
-    HttpError,
-    /// Refused for load: 429 or 503.
-    Shed,
-    /// Silent for too long.
-    Stalled,
-    /// Took too long.
-    TimedOut,
-    /// No connection, or it broke.
-    Connection,
-}
-
-impl Outcome {
-    /// Whether the request succeeded.
-    pub const fn is_ok(self) -> bool {
-        matches!(self, Self::Ok)
     }
 }

@@ -4,4 +4,5 @@ pub mod diagnostic;
 pub mod digest;
 pub mod names;
 pub mod rng;
+pub mod secret;
 pub mod units;

@@ -93,7 +93,14 @@ impl Metric {
         match self {
             Self::Throughput | Self::Goodput => Direction::HigherIsBetter,
             Self::OutputTokens => Direction::TwoSided,
-            _ => Direction::LowerIsBetter,
+            Self::Ttft
+            | Self::Ttfa
+            | Self::Tpot
+            | Self::Itl
+            | Self::ChunkGap
+            | Self::Stall
+            | Self::E2e
+            | Self::ErrorRate => Direction::LowerIsBetter,
         }
     }
 
@@ -119,7 +126,7 @@ impl Metric {
             Self::Goodput => "requests/s",
             Self::ErrorRate => "share",
             Self::OutputTokens => "tokens",
-            _ => "ms",
+            Self::Ttft | Self::Ttfa | Self::Tpot | Self::Itl | Self::ChunkGap | Self::Stall | Self::E2e => "ms",
         }
     }
 

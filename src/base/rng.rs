@@ -4,6 +4,8 @@
 //! The distributions are written here and not taken from a crate, because stored plans must stay
 //! valid: a library may change the values it draws in a minor version.
 
+use std::f64::consts::TAU;
+
 use rand_core::Rng as _;
 use rand_pcg::Pcg64;
 
@@ -38,10 +40,6 @@ impl Stream {
     }
 
     /// Uniform in `0..n`; zero for `n = 0`. Lemire's multiply-shift; its bias is below 2^-32 for 32-bit ranges.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the product of a 64-bit draw and n, shifted by 64, is below n"
-    )]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
@@ -59,7 +57,7 @@ impl Stream {
     /// Standard normal, by the Box-Muller transform (one of its two values is used).
     pub fn normal(&mut self) -> f64 {
         let radius = (2.0 * self.exponential()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
+        radius * (TAU * self.uniform()).cos()
     }
 
     /// Log-normal with median 1 and standard deviation `sigma` of the logarithm.
@@ -102,11 +100,11 @@ mod tests {
         // Pinned: a change of these numbers would change every stored plan.
         let mut stream = Stream::named(1, "arrivals/c8");
         let draws = [stream.bits(), stream.bits()];
+        assert_eq!(draws, [1367436800360439356, 15227345185819953877]);
         let mut again = Stream::named(1, "arrivals/c8");
         assert_eq!([again.bits(), again.bits()], draws);
         assert_ne!(Stream::named(1, "arrivals/c9").bits(), draws[0]);
         assert_ne!(Stream::named(2, "arrivals/c8").bits(), draws[0]);
-        insta::assert_snapshot!(format!("{draws:?}"));
     }
 
     #[test]

@@ -51,12 +51,14 @@ impl Nanos {
     }
 
     /// The distance from `earlier` to `self`, zero when `earlier` is later.
+    #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
 
     /// The nearest whole microsecond: the resolution in which times are stored, so that a run that
     /// was read back equals the run that was measured.
+    #[must_use]
     pub const fn to_stored_resolution(self) -> Self {
         Self(self.0.saturating_add(500) - self.0.saturating_add(500) % 1_000)
     }

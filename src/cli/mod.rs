@@ -1,1 +1,135 @@
-//! cli
+//! The command line: one file per subcommand, composition of everything below, and the only place
+//! that reads the environment, owns the terminal and knows exit codes.
+
+mod baseline;
+mod candidate;
+mod check;
+mod compare;
+mod completions;
+mod demo;
+mod deployment;
+mod error;
+mod files;
+mod gate;
+mod measure;
+mod run;
+mod schema;
+mod session;
+mod signals;
+mod sim;
+mod simulated;
+mod table;
+mod target;
+mod terminal;
+mod verify;
+
+use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::cli::error::{CliError, Exit};
+use crate::cli::terminal::Terminal;
+
+/// A regression gate for LLM serving: may this change ship?
+///
+/// Exit codes: 0 pass or warn, 1 fail, 2 inconclusive, 3 not comparable, 4 could not measure,
+/// 5 a policy, workload or config file is invalid, 64 usage, 70 internal error, 130 SIGINT, 143 SIGTERM.
+#[derive(Parser)]
+#[command(name = "servegate", version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    #[command(flatten)]
+    global: Global,
+}
+
+/// Options of every subcommand.
+#[derive(clap::Args, Clone, Copy)]
+pub(crate) struct Global {
+    /// Print the result as JSON on stdout
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// Print no progress
+    #[arg(long, short, global = true)]
+    quiet: bool,
+
+    /// Log what happens, on stderr; twice for more
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Run(run::Args),
+    Measure(measure::Args),
+    Compare(compare::Args),
+    Baseline(baseline::Args),
+    Check(check::Args),
+    Schema(schema::Args),
+    Verify(verify::Args),
+    Sim(sim::Args),
+    Completions(completions::Args),
+}
+
+/// Runs the command line and gives the exit code that `docs/exit-codes.md` documents.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    // A bug must not look like a verdict: a panic's own code 101 becomes 70.
+    let outcome = catch_unwind(AssertUnwindSafe(|| parse_and_run(args)));
+    outcome.unwrap_or(Exit::Internal).into()
+}
+
+fn parse_and_run(args: Vec<OsString>) -> Exit {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap's own code 2 would read as `inconclusive`.
+            let asked_for = !error.use_stderr();
+            return match error.print() {
+                Ok(()) if asked_for => Exit::Success,
+                Ok(()) | Err(_) => Exit::Usage,
+            };
+        }
+    };
+    let mut terminal = Terminal::new(cli.global);
+    match dispatch(cli.command, &mut terminal) {
+        Ok(exit) => exit,
+        Err(error) => {
+            terminal.error(&error);
+            error.exit()
+        }
+    }
+}
+
+fn dispatch(command: Command, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    match command {
+        Command::Demo(args) => demo::run(&args, terminal),
+        Command::Run(args) => run::run(&args, terminal),
+        Command::Measure(args) => measure::run(&args, terminal),
+        Command::Compare(args) => compare::run(&args, terminal),
+        Command::Baseline(args) => baseline::run(&args, terminal),
+        Command::Check(args) => check::run(&args, terminal),
+        Command::Schema(args) => schema::run(&args, terminal),
+        Command::Verify(args) => verify::run(&args, terminal),
+        Command::Sim(args) => sim::run(&args, terminal),
+        Command::Completions(args) => completions::run(&args, terminal),
+    }
+}
+
+/// The whole command tree, for completions.
+fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// A completion script.
+fn completion_script(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "servegate", &mut script);
+    script
+}

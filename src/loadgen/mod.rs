@@ -1,1 +1,11 @@
-//! loadgen
+//! The load generator: sends a plan's requests over a [`Transport`](crate::wire::transport::Transport)
+//! and turns what comes back into records. The driver holds no clock of its own, so the same code runs
+//! in real time against a deployment and in virtual time against the simulated engine.
+
+pub mod codec;
+pub mod drive;
+pub mod event;
+pub mod http;
+pub mod pass;
+#[cfg(test)]
+mod scripted;

@@ -1,4 +1,12 @@
 //! From a workload to the exact list of requests. Baseline, control and candidate replay the same
 //! plan; its fingerprint proves it.
 
+mod arrivals;
+mod builder;
+mod fingerprint;
+mod lengths;
+pub mod prompt;
 pub mod request;
+mod vocabulary;
+
+pub use builder::{build, order};

@@ -1,6 +1,7 @@
 //! The plan and its requests.
 
 use crate::base::digest::Digest;
+use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::spec::workload::Load;
 
@@ -26,8 +27,7 @@ pub struct PlannedCell {
     pub load: Load,
     /// The measured requests, in order.
     pub requests: Vec<PlannedRequest>,
-    /// Requests before the measured ones (and, in the closed loop, after them, to hold the load until
-    /// the last measured one has ended). Their prompts are outside the measured set.
+    /// Requests before the measured ones. Their prompts are outside the measured set.
     pub warmup: Vec<PlannedRequest>,
     /// A request that takes longer has failed.
     pub timeout: Nanos,
@@ -35,10 +35,22 @@ pub struct PlannedCell {
     pub stall_timeout: Nanos,
 }
 
+impl PlannedCell {
+    /// The `n`-th request of an endless supply that holds a closed loop's load until the last measured
+    /// request has ended: the measured shapes over again, with new words. None in a cell without requests.
+    pub fn filler(&self, n: u32) -> Option<PlannedRequest> {
+        let planned = u32::try_from(self.requests.len() + self.warmup.len()).unwrap_or(u32::MAX);
+        let shape = self.requests.get(usize::try_from(n).ok()?.checked_rem(self.requests.len())?)?;
+        let seed = Stream::named(shape.prompt.seed, &format!("filler/{n}")).bits();
+        let prompt = PromptRecipe { seed, ..shape.prompt.clone() };
+        Some(PlannedRequest { number: planned.saturating_add(n), prompt, due: None, ..*shape })
+    }
+}
+
 /// One request. Its text is made from `prompt` when it is sent, so that a plan stays small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedRequest {
-    /// Number in its cell, from 0.
+    /// Number in its cell: measured requests from 0, then the warm-up's, then the fillers'.
     pub number: u32,
     /// Recipe of the prompt.
     pub prompt: PromptRecipe,

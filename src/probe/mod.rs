@@ -1,1 +1,7 @@
-//! probe
+//! What a deployment tells about itself, and what must be in order before it is measured: readiness,
+//! conditions, a first request, a restart.
+
+pub mod conditions;
+pub mod control;
+pub mod preflight;
+pub mod restart;

@@ -93,3 +93,14 @@ pub struct SharedPrefix {
     /// Length of each in tokens, part of the prompt length.
     pub tokens: u32,
 }
+
+impl Lengths {
+    /// The smallest length that may be drawn.
+    pub fn least(&self) -> u32 {
+        match self {
+            Self::Fixed(length) => *length,
+            Self::Uniform { min, .. } | Self::LogNormal { min, .. } => *min,
+            Self::Table(weights) => weights.iter().map(|(length, _)| *length).min().unwrap_or_default(),
+        }
+    }
+}

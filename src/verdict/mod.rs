@@ -6,6 +6,7 @@
 
 pub mod judge;
 pub mod judgement;
+mod stopped;
 
 mod decide;
 mod family;

@@ -1,4 +1,13 @@
 //! Bytes that cross the network: request bodies, stream decoding per dialect, and the seam between
 //! the load generator and whatever carries its requests. Nothing here opens a socket.
 
+pub mod decoded;
+pub mod dialect;
+mod excerpt;
+mod hints;
+#[cfg(test)]
+mod shared;
+pub mod sse;
 pub mod transport;
+
+pub use hints::hint;

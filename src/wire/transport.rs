@@ -93,6 +93,10 @@ pub trait Transport {
     /// The present instant.
     fn now(&self) -> Nanos;
 
+    /// Gets ready for this many requests in flight, before a cell's clock starts: connections are opened
+    /// here, so that no measured request waits for one. What fails here shows again in the requests.
+    fn prepare(&mut self, _in_flight: usize) {}
+
     /// Takes a request, to be sent when it is due. Never blocks, never drops.
     fn submit(&mut self, request: Outbound);
 

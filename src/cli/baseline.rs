@@ -1,0 +1,329 @@
+//! `servegate baseline`: the life of baselines.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use crate::artifact::run::Manifest;
+use crate::base::digest::Digest;
+use crate::base::names::Side;
+use crate::cli::compare::run_folders;
+use crate::cli::error::{CliError, Exit};
+use crate::cli::files;
+use crate::cli::gate::{ExitPolicyArg, Gathered, context, decide};
+use crate::cli::session::now;
+use crate::cli::terminal::Terminal;
+use crate::report::escape;
+use crate::report::json;
+use crate::report::view::View;
+use crate::store::baseline::history::Event;
+use crate::store::baseline::refresh::{Approval, Change, Mode, Refresh, Refreshed};
+use crate::store::baseline::{BaselineError, Baselines};
+use crate::store::bundle::Part;
+use crate::store::runs::read_run;
+use crate::verdict::judgement::Verdict;
+
+/// The life of baselines: refresh, list, show, verify, history, rollback
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Folder of the baselines
+    #[arg(long, value_name = "DIR", default_value = "baselines", global = true)]
+    store: PathBuf,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Refresh(RefreshArgs),
+    /// List the baselines of every workload
+    List,
+    Show(ShowArgs),
+    Verify(VerifyArgs),
+    History(HistoryArgs),
+    Rollback(RollbackArgs),
+}
+
+/// Make the measurement of an approved release the baseline
+///
+/// Example: servegate baseline refresh --release v1.5.0 --approved-by "Ada Lovelace" --runs runs/v1.5.0 --policy gate-policies/chat.yaml
+#[derive(clap::Args)]
+struct RefreshArgs {
+    /// The approved release
+    #[arg(long, value_name = "TAG")]
+    release: String,
+
+    /// Who approved it
+    #[arg(long, value_name = "WHO")]
+    approved_by: String,
+
+    /// Run folders of the measurement, or folders of run folders
+    #[arg(long, required = true, num_args = 1.., value_name = "RUN")]
+    runs: Vec<PathBuf>,
+
+    /// Policies to judge the measurement by against the active baseline; it enters only if it passes
+    #[arg(long, num_args = 1.., value_name = "FILE", required_unless_present_any = ["initial", "add_session", "rebase"])]
+    policy: Vec<PathBuf>,
+
+    /// The first baseline of its workload
+    #[arg(long, conflicts_with_all = ["add_session", "rebase"])]
+    initial: bool,
+
+    /// A further session of the active release
+    #[arg(long, conflicts_with = "rebase")]
+    add_session: bool,
+
+    /// A new start: identity changed (driver, hardware, workload), or a regression is accepted
+    #[arg(long, value_name = "REASON")]
+    rebase: Option<String>,
+}
+
+/// Show one baseline: approval, conditions, sessions, noise
+#[derive(clap::Args)]
+struct ShowArgs {
+    /// Name of the workload
+    workload: String,
+    /// Release [default: the active one]
+    release: Option<String>,
+}
+
+/// Recompute every digest and report every fault
+#[derive(clap::Args)]
+struct VerifyArgs {
+    /// Name of the workload [default: all]
+    workload: Option<String>,
+}
+
+/// Show every change of a workload's baselines
+#[derive(clap::Args)]
+struct HistoryArgs {
+    /// Name of the workload
+    workload: String,
+}
+
+/// Make an earlier release the active baseline again
+///
+/// Example: servegate baseline rollback chat v1.4.2 --by "Ada Lovelace" --reason "v1.5.0 was withdrawn"
+#[derive(clap::Args)]
+struct RollbackArgs {
+    /// Name of the workload
+    workload: String,
+    /// The release
+    release: String,
+    /// Who decided
+    #[arg(long, value_name = "WHO")]
+    by: String,
+    /// Why
+    #[arg(long)]
+    reason: String,
+}
+
+/// Dispatches.
+pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let store = Baselines::at(&args.store);
+    match &args.command {
+        Command::Refresh(args) => refresh(&store, args, terminal),
+        Command::List => list(&store, terminal),
+        Command::Show(args) => show(&store, args, terminal),
+        Command::Verify(args) => verify(&store, args, terminal),
+        Command::History(args) => history(&store, args, terminal),
+        Command::Rollback(args) => rollback(&store, args, terminal),
+    }
+}
+
+fn failed(error: &BaselineError) -> CliError {
+    CliError::failed(error.to_string())
+}
+
+fn refresh(store: &Baselines, args: &RefreshArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    // One workload after the other; controls that were measured in between are not the release.
+    let mut by_workload: BTreeMap<String, Vec<(PathBuf, Manifest)>> = BTreeMap::new();
+    for folder in run_folders(&args.runs)? {
+        let manifest = read_run(&folder).map_err(|error| CliError::failed(error.to_string()))?.manifest;
+        by_workload.entry(manifest.workload.clone()).or_default().push((folder, manifest));
+    }
+    let mut done = BTreeMap::new();
+    for (workload, runs) in &by_workload {
+        let verdict = approval(store, args, workload, runs, terminal)?;
+        let folders: Vec<PathBuf> = runs
+            .iter()
+            .filter(|(_, manifest)| manifest.side != Side::Control)
+            .map(|(folder, _)| folder.clone())
+            .collect();
+        let refreshed = store.refresh(&Refresh {
+            workload,
+            release: &args.release,
+            approved_by: &args.approved_by,
+            at: &now(),
+            mode: mode(args),
+            runs: &folders,
+            verdict,
+        });
+        let Refreshed { digest, sessions, runs, .. } = refreshed.map_err(|error| failed(&error))?;
+        terminal.say(&format!(
+            "{workload}: release {} is the active baseline: {sessions} sessions, {runs} runs, {digest}",
+            args.release
+        ));
+        done.insert(workload.clone(), digest);
+    }
+    if terminal.json() {
+        terminal.data_json(&done)?;
+    }
+    Ok(Exit::Success)
+}
+
+fn mode(args: &RefreshArgs) -> Mode {
+    match (&args.rebase, args.initial, args.add_session) {
+        (Some(reason), ..) => Mode::Rebase(reason.clone()),
+        (None, true, _) => Mode::Initial,
+        (None, false, true) => Mode::AddSession,
+        (None, false, false) => Mode::Next,
+    }
+}
+
+/// Judges the measurement against the active baseline, when policies are given and there is one.
+fn approval(
+    store: &Baselines,
+    args: &RefreshArgs,
+    workload: &str,
+    runs: &[(PathBuf, Manifest)],
+    terminal: &mut Terminal,
+) -> Result<Option<Approval>, CliError> {
+    if args.policy.is_empty() {
+        return Ok(None);
+    }
+    let Some(mut gathered) = Gathered::active(store, workload)? else { return Ok(None) };
+    let suites = files::suites(&args.policy, terminal)?;
+    let Some(suite) = suites.into_iter().find(|suite| suite.workload.name == workload) else {
+        let error = CliError::usage(format!("no policy given with --policy judges the workload `{workload}`"));
+        return Err(error.hint("name a policy whose `workload` is the one that was measured"));
+    };
+    for (folder, manifest) in runs {
+        let part = if manifest.side == Side::Control { Part::Control } else { Part::Candidate };
+        gathered.read(part, std::slice::from_ref(folder))?;
+    }
+    let judgement = decide(&[(suite, gathered)], None);
+    let context = context(ExitPolicyArg::Strict, Vec::new());
+    let view = View::new(&judgement, &context);
+    let bytes = json::render(&view).map_err(|error| CliError::failed(error.to_string()))?;
+    if judgement.verdict > Verdict::Warn {
+        terminal.say(&view.headline);
+        for policy in &judgement.policies {
+            terminal.say(&escape::one_line(&policy.sentence));
+        }
+    }
+    Ok(Some(Approval { verdict: judgement.verdict, judgement: Digest::of(&bytes) }))
+}
+
+fn list(store: &Baselines, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let listed = store.list().map_err(|error| failed(&error))?;
+    if terminal.json() {
+        terminal.data_json(&listed)?;
+        return Ok(Exit::Success);
+    }
+    let mut text = String::new();
+    for one in &listed {
+        let state = match (one.active, one.anchor) {
+            (true, true) => "active, anchor",
+            (true, false) => "active",
+            (false, true) => "anchor",
+            (false, false) => "",
+        };
+        let name = format!("{}/{}", escape::terminal(&one.workload), escape::terminal(&one.release));
+        let by = escape::terminal(&one.approved_by);
+        let (sessions, runs, at) = (one.sessions, one.runs, &one.approved_at);
+        line(&mut text, format_args!("{name:<32} {sessions} sessions, {runs} runs  {at}  {by}  {state}"));
+    }
+    if listed.is_empty() {
+        line(&mut text, format_args!("no baseline"));
+    }
+    terminal.data(text.as_bytes())?;
+    Ok(Exit::Success)
+}
+
+fn show(store: &Baselines, args: &ShowArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let (digest, manifest) = store.show(&args.workload, args.release.as_deref()).map_err(|error| failed(&error))?;
+    if terminal.json() {
+        terminal.data_json(&manifest)?;
+        return Ok(Exit::Success);
+    }
+    let mut text = String::new();
+    line(&mut text, format_args!("workload     {}", escape::terminal(&manifest.workload)));
+    line(&mut text, format_args!("release      {}", escape::terminal(&manifest.release)));
+    line(&mut text, format_args!("digest       {digest}"));
+    let by = escape::terminal(&manifest.approved_by);
+    line(&mut text, format_args!("approved     {} by {by}", manifest.approved_at));
+    if let Some(reason) = &manifest.reason {
+        line(&mut text, format_args!("reason       {}", escape::terminal(reason)));
+    }
+    line(&mut text, format_args!("plan         {}", manifest.identity.plan));
+    for (condition, value) in &manifest.identity.conditions {
+        line(&mut text, format_args!("condition    {condition} = {}", escape::terminal(value)));
+    }
+    for (session, runs) in &manifest.sessions {
+        line(&mut text, format_args!("session      {}: {} runs", escape::terminal(session), runs.len()));
+    }
+    line(&mut text, format_args!("\ncell       metric              median   run sd  session sd"));
+    for noise in &manifest.noise {
+        let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+        let percent = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |sd| format!("{:.2}%", sd * 100.0));
+        let name = format!("{}.{}", noise.metric, noise.statistic);
+        let assumed = if noise.session_assumed { " (assumed)" } else { "" };
+        let (cell, median) = (escape::terminal(&noise.cell), number(noise.median));
+        let (run, session) = (percent(noise.run_sd), percent(Some(noise.session_sd)));
+        line(&mut text, format_args!("{cell:<10} {name:<16} {median:>9} {run:>8} {session:>8}{assumed}"));
+    }
+    terminal.data(text.as_bytes())?;
+    Ok(Exit::Success)
+}
+
+fn verify(store: &Baselines, args: &VerifyArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let faults = store.verify(args.workload.as_deref()).map_err(|error| failed(&error))?;
+    if terminal.json() {
+        terminal.data_json(&faults)?;
+    } else {
+        let mut text = String::new();
+        for fault in &faults {
+            line(&mut text, format_args!("{}: {}", fault.path.display(), escape::terminal(&fault.what)));
+        }
+        if faults.is_empty() {
+            line(&mut text, format_args!("every digest is right"));
+        }
+        terminal.data(text.as_bytes())?;
+    }
+    Ok(if faults.is_empty() { Exit::Success } else { Exit::Failed })
+}
+
+fn history(store: &Baselines, args: &HistoryArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let events = store.history(&args.workload).map_err(|error| failed(&error))?;
+    if terminal.json() {
+        terminal.data_json(&events)?;
+        return Ok(Exit::Success);
+    }
+    let mut text = String::new();
+    for Event { event, release, digest, by, at, reason, .. } in &events {
+        let reason = reason.as_ref().map(|reason| format!(": {}", escape::terminal(reason))).unwrap_or_default();
+        let (release, by) = (escape::terminal(release), escape::terminal(by));
+        line(&mut text, format_args!("{at}  {event}  {release}  {}  {by}{reason}", digest.short()));
+    }
+    if events.is_empty() {
+        line(&mut text, format_args!("no baseline of this workload"));
+    }
+    terminal.data(text.as_bytes())?;
+    Ok(Exit::Success)
+}
+
+fn rollback(store: &Baselines, args: &RollbackArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let RollbackArgs { workload, release, by, reason } = args;
+    store.rollback(&Change { workload, release, by, at: &now(), reason }).map_err(|error| failed(&error))?;
+    terminal.say(&format!("{workload}: release {release} is the active baseline again"));
+    Ok(Exit::Success)
+}
+
+/// Appends a line. Writing to a String cannot fail.
+fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
+    let _infallible = writeln!(text, "{content}");
+}

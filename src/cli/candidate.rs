@@ -1,0 +1,69 @@
+//! The candidate's session of one suite: its runs, and controls of the baseline image in between.
+
+use std::path::PathBuf;
+
+use crate::base::names::Side;
+use crate::cli::deployment::Deployment;
+use crate::cli::error::CliError;
+use crate::cli::files::Suite;
+use crate::cli::gate::Gathered;
+use crate::cli::session::{Measured, Session, interleave};
+use crate::cli::signals::Interrupt;
+use crate::cli::terminal::Terminal;
+use crate::store::bundle::Part;
+
+/// What to measure.
+pub(crate) struct CandidateSession<'a> {
+    /// Name of the session.
+    pub(crate) name: &'a str,
+    /// Release under judgement.
+    pub(crate) release: &'a str,
+    /// Runs of the candidate.
+    pub(crate) runs: u32,
+    /// Runs of the baseline image.
+    pub(crate) controls: u32,
+    /// Folder that gets one folder per run.
+    pub(crate) out: PathBuf,
+}
+
+/// What is measured, and who watches.
+pub(crate) struct Stage<'a> {
+    /// The deployment.
+    pub(crate) deployment: &'a mut dyn Deployment,
+    /// The user's wish to stop.
+    pub(crate) interrupt: &'a Interrupt,
+    /// The terminal.
+    pub(crate) terminal: &'a mut Terminal,
+}
+
+impl CandidateSession<'_> {
+    /// Measures and adds the runs to the evidence. What kept it from being complete is returned beside.
+    pub(crate) fn measure(
+        &self,
+        suite: &Suite,
+        gathered: &mut Gathered,
+        stage: &mut Stage<'_>,
+    ) -> Result<Option<CliError>, CliError> {
+        let baseline = gathered.reference.as_ref().map_or("", |reference| reference.release.as_str());
+        let controls = if stage.deployment.can_restart() { self.controls } else { 0 };
+        if self.controls > controls {
+            stage.terminal.say(
+                "note: the target has no `restart` command: no control of the baseline can be measured, and all \
+                 passes count as one session with an unknown session effect",
+            );
+        }
+        let release = |side| if side == Side::Candidate { self.release } else { baseline }.to_owned();
+        let session = Session {
+            plan: &suite.plan,
+            name: self.name,
+            runs: interleave(self.runs, controls).into_iter().map(|side| (side, release(side))).collect(),
+            out: &self.out,
+        };
+        let Measured { runs, trouble } = session.measure(stage.deployment, stage.interrupt, stage.terminal);
+        for stored in &runs {
+            let part = if stored.manifest.side == Side::Control { Part::Control } else { Part::Candidate };
+            gathered.read(part, std::slice::from_ref(&stored.path))?;
+        }
+        Ok(trouble)
+    }
+}

@@ -1,0 +1,91 @@
+//! `servegate check`: every problem of every file at once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::base::diagnostic::Diagnostic;
+use crate::cli::error::{CliError, Exit};
+use crate::cli::files::{Reader, Source};
+use crate::cli::terminal::Terminal;
+use crate::spec::{self, FileKind};
+
+/// Where files are looked for when none is named.
+const DEFAULT: [&str; 2] = ["gate-policies", "servegate.yaml"];
+
+/// Check policies, workloads and servegate.yaml; report every problem at once
+///
+/// Example: servegate check gate-policies servegate.yaml
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Files, or folders with *.yaml files [default: gate-policies and servegate.yaml]
+    paths: Vec<PathBuf>,
+}
+
+/// Reads everything and says what is wrong.
+pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let mut files = Vec::new();
+    if args.paths.is_empty() {
+        for path in DEFAULT.map(Path::new).iter().filter(|path| path.exists()) {
+            collect(path, &mut files)?;
+        }
+    }
+    for path in &args.paths {
+        collect(path, &mut files)?;
+    }
+    if files.is_empty() {
+        let error = CliError::usage("there is no file to check");
+        return Err(error.hint("name files or folders, or run it where gate-policies/ or servegate.yaml is"));
+    }
+    let mut reader = Reader::default();
+    for file in &files {
+        read(&mut reader, Source::read(file)?);
+    }
+    let (errors, warnings) = reader.into_findings();
+    let count = files.len();
+    if terminal.json() {
+        let all: Vec<&Diagnostic> = errors.iter().chain(&warnings).map(|finding| &finding.diagnostic).collect();
+        terminal.data_json(&json!({ "files": count, "findings": all }))?;
+        return Ok(if errors.is_empty() { Exit::Success } else { Exit::InvalidFile });
+    }
+    for finding in &warnings {
+        terminal.say(&spec::render(std::slice::from_ref(&finding.diagnostic), &finding.text, false));
+    }
+    if !errors.is_empty() {
+        return Err(CliError::invalid(errors));
+    }
+    terminal.data(format!("{count} files, no problem\n").as_bytes())?;
+    Ok(Exit::Success)
+}
+
+fn read(reader: &mut Reader, source: Source) {
+    match spec::kind_of(&source.name, &source.text) {
+        Ok(FileKind::Policy) => reader.policy(source),
+        Ok(FileKind::Workload) => drop(reader.workload(&source)),
+        Ok(FileKind::Config) => drop(reader.config(&source)),
+        Err(diagnostics) => reader.refuse(&source, diagnostics),
+    }
+}
+
+/// YAML files under a path, in order of their names.
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), CliError> {
+    if !path.is_dir() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let failed =
+        |error: std::io::Error| CliError::failed(format!("cannot read the folder {}: {error}", path.display()));
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(path).map_err(failed)? {
+        entries.push(entry.map_err(failed)?.path());
+    }
+    entries.sort();
+    for entry in entries {
+        let yaml = entry.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+        if entry.is_dir() || yaml {
+            collect(&entry, files)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! `servegate demo`: the main job on the embedded engine, with the same code as `run`.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+use crate::base::names::Side;
+use crate::cli::candidate::{CandidateSession, Stage};
+use crate::cli::error::{CliError, Exit};
+use crate::cli::files::{Source, Suite, suite};
+use crate::cli::gate::{ExitPolicyArg, Gathered, OUT, Outputs};
+use crate::cli::run::finish;
+use crate::cli::session::{Measured, Session, now};
+use crate::cli::signals::Interrupt;
+use crate::cli::simulated::Simulated;
+use crate::cli::terminal::Terminal;
+use crate::sim::profile::Profile;
+use crate::sim::scenario::Scenario;
+use crate::store::baseline::Baselines;
+use crate::store::baseline::refresh::{Mode, Refresh};
+
+/// Sessions of the baseline, and runs in each.
+const SESSIONS: u32 = 3;
+const RUNS_PER_SESSION: u32 = 2;
+const BASELINE: &str = "v1-bf16-kv";
+
+/// The shipped policies with their workloads, as they stand in the repository.
+const SHIPPED: [[(&str, &str); 2]; 2] = [
+    [
+        ("gate-policies/workloads/chat.yaml", include_str!("../../gate-policies/workloads/chat.yaml")),
+        ("gate-policies/chat.yaml", include_str!("../../gate-policies/chat.yaml")),
+    ],
+    [
+        (
+            "gate-policies/workloads/offline-batch.yaml",
+            include_str!("../../gate-policies/workloads/offline-batch.yaml"),
+        ),
+        ("gate-policies/offline-batch.yaml", include_str!("../../gate-policies/offline-batch.yaml")),
+    ],
+];
+
+/// See the gate work on the embedded simulated engine: no network, no GPU
+///
+/// Example: servegate demo
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which change the candidate makes
+    #[arg(value_enum, default_value_t)]
+    story: Story,
+
+    /// Over HTTP on the loopback, in real time: about an hour and a half instead of seconds
+    #[arg(long)]
+    real_time: bool,
+
+    /// Folder of the reports
+    #[arg(long, value_name = "DIR", default_value = OUT)]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Story {
+    /// An FP8 key-value cache with unfused kernels: worse at small loads, better at large ones
+    #[default]
+    Fp8,
+    /// The same with fused kernels: harmless, and must pass
+    Fp8Fused,
+}
+
+impl Story {
+    const fn scenario(self) -> &'static str {
+        match self {
+            Self::Fp8 => "fp8-unfused",
+            Self::Fp8Fused => "fp8-fused",
+        }
+    }
+}
+
+/// Tells the story.
+pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let scenario = Scenario::find(args.story.scenario())
+        .ok_or_else(|| CliError::failed(format!("no scenario `{}`", args.story.scenario())))?;
+    let outputs = Outputs { out: &args.out, exit_policy: ExitPolicyArg::Strict };
+    outputs.prepare()?;
+    outputs.remove_runs()?;
+    let temporary = tempfile::tempdir()
+        .map_err(|error| CliError::failed(format!("cannot create a temporary folder for the baselines: {error}")))?;
+    let store = Baselines::at(temporary.path().join("baselines"));
+    let interrupt = Interrupt::listen()?;
+    let mut deployment = Simulated::new(Profile::h100_8b(), scenario, args.real_time, interrupt.clone());
+    terminal.say(&format!("SIMULATED engine (preset h100-8b); the change under judgement: {}", scenario.mirrors));
+    let mut gathered = Vec::new();
+    let mut trouble = None;
+    for [workload, policy] in SHIPPED {
+        let source = |(name, text): (&str, &str)| Source { name: name.to_owned(), text: text.to_owned() };
+        let suite = suite(source(workload), vec![source(policy)])?;
+        for number in 1..=SESSIONS {
+            let session = format!("demo-{number}");
+            deployment.enter_session(&session);
+            let stage = Stage { deployment: &mut deployment, interrupt: &interrupt, terminal };
+            baseline(&suite, &store, &session, temporary.path(), stage)?;
+        }
+        let mut evidence = Gathered::active(&store, &suite.workload.name)?.unwrap_or_default();
+        deployment.enter_session("candidate");
+        let candidate = CandidateSession {
+            name: "demo-candidate",
+            release: scenario.name,
+            runs: suite.runs(),
+            controls: suite.controls(),
+            out: outputs.runs(&suite.workload.name),
+        };
+        let mut stage = Stage { deployment: &mut deployment, interrupt: &interrupt, terminal };
+        trouble = candidate.measure(&suite, &mut evidence, &mut stage)?;
+        gathered.push((suite, evidence));
+        if trouble.is_some() {
+            break;
+        }
+    }
+    let exit = finish(&outputs, &gathered, trouble, &interrupt, terminal)?;
+    if !terminal.json() {
+        terminal.data(PIPELINE.as_bytes())?;
+    }
+    Ok(exit)
+}
+
+/// The line that ends the demo.
+const PIPELINE: &str = "\nIn a pipeline, with your deployment as the target `staging` of servegate.yaml:\n  \
+                        servegate run --policy gate-policies/chat.yaml --target staging --release \"$TAG\"\n";
+
+/// Measures one session of the approved release and adds it to the baseline.
+fn baseline(suite: &Suite, store: &Baselines, name: &str, folder: &Path, stage: Stage<'_>) -> Result<(), CliError> {
+    let workload = &suite.workload.name;
+    let session = Session {
+        plan: &suite.plan,
+        name,
+        runs: (0..RUNS_PER_SESSION).map(|_| (Side::Baseline, BASELINE.to_owned())).collect(),
+        out: &folder.join("runs").join(workload),
+    };
+    let Measured { runs, trouble } = session.measure(stage.deployment, stage.interrupt, stage.terminal);
+    if let Some(error) = trouble {
+        return Err(error);
+    }
+    let runs: Vec<PathBuf> = runs.into_iter().map(|stored| stored.path).collect();
+    let is_first = store.load_active(workload).map_err(|error| CliError::failed(error.to_string()))?.is_none();
+    let refreshed = store.refresh(&Refresh {
+        workload,
+        release: BASELINE,
+        approved_by: "servegate demo",
+        at: &now(),
+        mode: if is_first { Mode::Initial } else { Mode::AddSession },
+        runs: &runs,
+        verdict: None,
+    });
+    refreshed.map(drop).map_err(|error| CliError::failed(error.to_string()))
+}

@@ -1,0 +1,250 @@
+//! The user's files: policies, the workloads they name, and `servegate.yaml`. Problems of all files are
+//! reported together.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::base::diagnostic::Diagnostic;
+use crate::cli::error::{CliError, Finding};
+use crate::cli::terminal::Terminal;
+use crate::plan::request::Plan;
+use crate::plan::{self};
+use crate::spec::policy::Policy;
+use crate::spec::target::{Config, Target};
+use crate::spec::workload::Workload;
+use crate::spec::{self, PolicyDraft};
+use crate::store::files::read_bounded;
+
+/// Largest file of a user, in bytes; `spec` has its own limits inside.
+const MAX_TEXT: u64 = 4 << 20;
+/// The config file that is read when none is named.
+const CONFIG: &str = "servegate.yaml";
+
+/// A text and the name by which findings speak of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// The path as given.
+    pub(crate) name: String,
+    /// The whole text.
+    pub(crate) text: String,
+}
+
+impl Source {
+    /// Reads a file of the user.
+    pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
+        let bytes = read_bounded(path, MAX_TEXT).map_err(|error| CliError::failed(error.to_string()))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_invalid| CliError::failed(format!("{}: not UTF-8 text", path.display())))?;
+        Ok(Self { name: path.display().to_string(), text })
+    }
+
+    fn findings(&self, diagnostics: Vec<Diagnostic>) -> Vec<Finding> {
+        diagnostics.into_iter().map(|diagnostic| Finding { diagnostic, text: self.text.clone() }).collect()
+    }
+}
+
+/// A policy with its text.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadedPolicy {
+    /// The policy.
+    pub(crate) policy: Policy,
+    /// Its file.
+    pub(crate) source: Source,
+}
+
+/// Policies that share a workload share its measurement.
+#[derive(Clone, Debug)]
+pub(crate) struct Suite {
+    /// The workload.
+    pub(crate) workload: Workload,
+    /// Its file.
+    pub(crate) source: Source,
+    /// Its plan.
+    pub(crate) plan: Plan,
+    /// Its policies, in the order given.
+    pub(crate) policies: Vec<LoadedPolicy>,
+}
+
+impl Suite {
+    /// Candidate runs that the most demanding policy asks for.
+    pub(crate) fn runs(&self) -> u32 {
+        self.policies.iter().map(|loaded| loaded.policy.runs).max().unwrap_or(0)
+    }
+
+    /// Controls that the most demanding policy asks for.
+    pub(crate) fn controls(&self) -> u32 {
+        self.policies.iter().map(|loaded| loaded.policy.controls).max().unwrap_or(0)
+    }
+}
+
+/// Findings of several files, and what was right in them.
+#[derive(Default)]
+pub(crate) struct Reader {
+    errors: Vec<Finding>,
+    warnings: Vec<Finding>,
+    suites: Vec<(PathBuf, Suite)>,
+}
+
+impl Reader {
+    /// Reads a workload file.
+    pub(crate) fn workload(&mut self, source: &Source) -> Option<Workload> {
+        match spec::read_workload(&source.name, &source.text) {
+            Ok(reading) => {
+                self.warnings.extend(source.findings(reading.warnings));
+                Some(reading.value)
+            }
+            Err(diagnostics) => {
+                self.errors.extend(source.findings(diagnostics));
+                None
+            }
+        }
+    }
+
+    /// Reads a policy file and the workload that it names.
+    pub(crate) fn policy(&mut self, source: Source) {
+        let draft = spec::read_policy(&source.name, &source.text);
+        let Some(path) = draft.workload().map(|path| beside(&source.name, path)) else {
+            self.errors.extend(source.findings(draft.into_findings()));
+            return;
+        };
+        match self.suite(&path) {
+            Ok(Some(suite)) => self.bind(source, draft, suite),
+            Ok(None) => self.errors.extend(source.findings(draft.into_findings())),
+            Err(error) => self.errors.extend(source.findings(draft.without_workload(error.message()))),
+        }
+    }
+
+    /// The position of the suite of the workload at `path`; none when its file has findings.
+    fn suite(&mut self, path: &Path) -> Result<Option<usize>, CliError> {
+        let key = fs::canonicalize(path).unwrap_or_else(|_missing| path.to_owned());
+        if let Some(at) = self.suites.iter().position(|(known, _)| *known == key) {
+            return Ok(Some(at));
+        }
+        let source = Source::read(path)?;
+        let Some(workload) = self.workload(&source) else { return Ok(None) };
+        let plan = plan::build(&workload);
+        self.suites.push((key, Suite { workload, source, plan, policies: Vec::new() }));
+        Ok(Some(self.suites.len().saturating_sub(1)))
+    }
+
+    fn bind(&mut self, source: Source, draft: PolicyDraft, at: usize) {
+        let Some((_, suite)) = self.suites.get_mut(at) else { return };
+        match draft.bind(&suite.workload) {
+            Ok(reading) => {
+                self.warnings.extend(source.findings(reading.warnings));
+                suite.policies.push(LoadedPolicy { policy: reading.value, source });
+            }
+            Err(diagnostics) => self.errors.extend(source.findings(diagnostics)),
+        }
+    }
+
+    /// Reads a config file.
+    pub(crate) fn config(&mut self, source: &Source) -> Option<Config> {
+        match spec::read_config(&source.name, &source.text) {
+            Ok(reading) => {
+                self.warnings.extend(source.findings(reading.warnings));
+                Some(reading.value)
+            }
+            Err(diagnostics) => {
+                self.errors.extend(source.findings(diagnostics));
+                None
+            }
+        }
+    }
+
+    /// Adds findings of another kind of file.
+    pub(crate) fn refuse(&mut self, source: &Source, diagnostics: Vec<Diagnostic>) {
+        self.errors.extend(source.findings(diagnostics));
+    }
+
+    /// All that was found, errors first.
+    pub(crate) fn into_findings(self) -> (Vec<Finding>, Vec<Finding>) {
+        (self.errors, self.warnings)
+    }
+
+    /// The suites, if nothing is refused; two workloads of one name would share a folder of baselines and are.
+    pub(crate) fn suites(self, terminal: &mut Terminal) -> Result<Vec<Suite>, CliError> {
+        for finding in &self.warnings {
+            terminal.say(&finding.diagnostic.to_string());
+        }
+        if !self.errors.is_empty() {
+            return Err(CliError::invalid(self.errors));
+        }
+        let mut names: BTreeMap<&str, &str> = BTreeMap::new();
+        for (_, suite) in &self.suites {
+            if let Some(other) = names.insert(&suite.workload.name, &suite.source.name) {
+                let name = &suite.workload.name;
+                let message = format!("two workload files are called `{name}`: {other} and {}", suite.source.name);
+                return Err(CliError::usage(message).hint("give each workload a name of its own"));
+            }
+        }
+        Ok(self.suites.into_iter().map(|(_, suite)| suite).filter(|suite| !suite.policies.is_empty()).collect())
+    }
+}
+
+/// A path written in a file counts from that file's folder.
+fn beside(file: &str, path: &str) -> PathBuf {
+    Path::new(file).parent().unwrap_or_else(|| Path::new("")).join(path)
+}
+
+/// Policies from their files, grouped by workload.
+pub(crate) fn suites(policies: &[PathBuf], terminal: &mut Terminal) -> Result<Vec<Suite>, CliError> {
+    let mut reader = Reader::default();
+    for path in policies {
+        reader.policy(Source::read(path)?);
+    }
+    reader.suites(terminal)
+}
+
+/// A suite from texts that are at hand.
+pub(crate) fn suite(workload: Source, policies: Vec<Source>) -> Result<Suite, CliError> {
+    let mut reader = Reader::default();
+    let Some(value) = reader.workload(&workload) else { return Err(CliError::invalid(reader.errors)) };
+    let plan = plan::build(&value);
+    let suite = Suite { workload: value, source: workload, plan, policies: Vec::new() };
+    reader.suites.push((PathBuf::new(), suite));
+    for policy in policies {
+        let draft = spec::read_policy(&policy.name, &policy.text);
+        reader.bind(policy, draft, 0);
+    }
+    let suite = reader.suites.pop().filter(|_| reader.errors.is_empty());
+    suite.map(|(_, suite)| suite).ok_or_else(|| CliError::invalid(reader.errors))
+}
+
+/// One workload with its plan, for commands without a policy.
+pub(crate) fn workload(path: &Path, terminal: &mut Terminal) -> Result<(Workload, Plan), CliError> {
+    let mut reader = Reader::default();
+    let workload = reader.workload(&Source::read(path)?);
+    let (errors, warnings) = reader.into_findings();
+    for finding in warnings {
+        terminal.say(&finding.diagnostic.to_string());
+    }
+    let workload = workload.ok_or_else(|| CliError::invalid(errors))?;
+    let plan = plan::build(&workload);
+    Ok((workload, plan))
+}
+
+/// The config file: the one named, or `servegate.yaml` where there is one.
+pub(crate) fn config(path: Option<&Path>) -> Result<Config, CliError> {
+    let path = match path {
+        Some(path) => path,
+        None if Path::new(CONFIG).exists() => Path::new(CONFIG),
+        None => return Ok(Config::default()),
+    };
+    let source = Source::read(path)?;
+    let mut reader = Reader::default();
+    reader.config(&source).ok_or_else(|| CliError::invalid(reader.into_findings().0))
+}
+
+/// The target with this name.
+pub(crate) fn target(config: &Config, name: &str) -> Result<Target, CliError> {
+    config.targets.get(name).cloned().ok_or_else(|| {
+        let known: Vec<&str> = config.targets.keys().map(String::as_str).collect();
+        let error = CliError::usage(format!("no target `{}` in the config file", name.escape_debug()));
+        match known.is_empty() {
+            true => error.hint("write one into servegate.yaml (docs/targets.md), or use --url and --model"),
+            false => error.hint(format!("targets there are: {}", known.join(", "))),
+        }
+    })
+}

@@ -1,0 +1,318 @@
+//! Deciding: evidence from run folders to a judgement, and the judgement to every output. Shared by all
+//! commands that judge.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::artifact::conditions::{Conditions, Source};
+use crate::artifact::run::Run;
+use crate::cli::error::{CliError, Exit};
+use crate::cli::files::{LoadedPolicy, Suite};
+use crate::cli::terminal::Terminal;
+use crate::compare::evidence::{Baseline, Evidence};
+use crate::report::view::{Context, ExitPolicy, View};
+use crate::report::{self, terminal as final_table};
+use crate::store::baseline::Baselines;
+use crate::store::bundle::{Contents, Part, write_bundle};
+use crate::store::files::write_atomic;
+use crate::store::runs::read_run;
+use crate::verdict::judge::{Case, judge};
+use crate::verdict::judgement::Judgement;
+
+/// Folder of the reports by default.
+pub(crate) const OUT: &str = "servegate-out";
+/// Folder of the bundle in it.
+const BUNDLE: &str = "bundle";
+/// Folder of the measured runs in it.
+const RUNS: &str = "runs";
+/// Texts of a bundle.
+pub(crate) const GATE_INDEX: &str = "gate.json";
+pub(crate) const VERDICT: &str = "verdict.json";
+/// Releases before the active one whose runs tell about noise.
+const EARLIER: usize = 11;
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// What a verdict does to the exit code.
+#[derive(Clone, Copy, Debug, Default, ValueEnum, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ExitPolicyArg {
+    /// Everything but pass and warn blocks
+    #[default]
+    Strict,
+    /// A verdict exits 0, and every output says so
+    Advisory,
+}
+
+impl From<ExitPolicyArg> for ExitPolicy {
+    fn from(arg: ExitPolicyArg) -> Self {
+        match arg {
+            ExitPolicyArg::Strict => Self::Strict,
+            ExitPolicyArg::Advisory => Self::Advisory,
+        }
+    }
+}
+
+/// What is known of the release that is compared with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reference {
+    /// The release.
+    pub(crate) release: String,
+    /// Days since its approval, when it was judged.
+    pub(crate) age_days: u32,
+}
+
+/// The runs of one suite by use, as folders and as data.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    /// The baseline's release.
+    pub(crate) reference: Option<Reference>,
+    /// Runs by use.
+    pub(crate) runs: BTreeMap<Part, Vec<Run>>,
+    /// Their folders, in the same order; empty when they come from a bundle.
+    pub(crate) folders: BTreeMap<Part, Vec<PathBuf>>,
+}
+
+impl Gathered {
+    /// Reads and verifies run folders for one use.
+    pub(crate) fn read(&mut self, part: Part, folders: &[PathBuf]) -> Result<(), CliError> {
+        for folder in folders {
+            let run = read_run(folder).map_err(|error| CliError::failed(error.to_string()))?;
+            self.runs.entry(part).or_default().push(run);
+            self.folders.entry(part).or_default().push(folder.clone());
+        }
+        Ok(())
+    }
+
+    /// The active baseline of a workload, with the runs of earlier releases.
+    pub(crate) fn active(store: &Baselines, workload: &str) -> Result<Option<Self>, CliError> {
+        let failed = |error: crate::store::baseline::BaselineError| CliError::failed(error.to_string());
+        let Some(baseline) = store.load_active(workload).map_err(failed)? else { return Ok(None) };
+        let mut gathered = Self {
+            reference: Some(Reference { release: baseline.release.clone(), age_days: age_days(&baseline.approved_at) }),
+            ..Self::default()
+        };
+        for earlier in store.load_earlier(workload, EARLIER).map_err(failed)? {
+            let folders = store.run_folders(&earlier).map_err(failed)?;
+            gathered.folders.entry(Part::History).or_default().extend(folders);
+            gathered.runs.entry(Part::History).or_default().extend(earlier.into_runs());
+        }
+        gathered.folders.insert(Part::Baseline, store.run_folders(&baseline).map_err(failed)?);
+        gathered.runs.insert(Part::Baseline, baseline.into_runs());
+        Ok(Some(gathered))
+    }
+
+    /// What was declared of the baseline image: its controls are measured under the same conditions.
+    pub(crate) fn declared(&self) -> Conditions {
+        let run = self.part(Part::Baseline).first();
+        let all = run.map(|run| run.manifest.conditions.clone()).unwrap_or_default();
+        all.into_iter().filter(|(_, known)| known.source == Source::Declared).collect()
+    }
+
+    fn part(&self, part: Part) -> &[Run] {
+        self.runs.get(&part).map_or(&[], Vec::as_slice)
+    }
+
+    /// Runs of earlier releases, one slice a release: they were stored release by release.
+    fn history(&self) -> Vec<&[Run]> {
+        self.part(Part::History).chunk_by(|a, b| a.manifest.release == b.manifest.release).collect()
+    }
+}
+
+/// Whole days since an instant; an unreadable or future one counts as today, since the store checks both.
+fn age_days(approved_at: &str) -> u32 {
+    let seconds = |at: Timestamp| Timestamp::now().as_second().saturating_sub(at.as_second());
+    let age = approved_at.parse::<Timestamp>().map_or(0, seconds);
+    u32::try_from(age.div_euclid(SECONDS_PER_DAY)).unwrap_or(0)
+}
+
+/// Judges every policy of every suite. `trouble` is what kept the measurement from being complete.
+pub(crate) fn decide(suites: &[(Suite, Gathered)], trouble: Option<&CliError>) -> Judgement {
+    let histories: Vec<Vec<&[Run]>> = suites.iter().map(|(_, gathered)| gathered.history()).collect();
+    let mut cases = Vec::new();
+    for ((suite, gathered), history) in suites.iter().zip(&histories) {
+        let baseline = gathered.reference.as_ref().map(|reference| Baseline {
+            release: &reference.release,
+            age_days: reference.age_days,
+            runs: gathered.part(Part::Baseline),
+        });
+        let evidence = Evidence {
+            plan: &suite.plan,
+            baseline,
+            controls: gathered.part(Part::Control),
+            candidate: gathered.part(Part::Candidate),
+            history,
+        };
+        cases.extend(suite.policies.iter().map(|loaded| Case { policy: &loaded.policy, evidence }));
+    }
+    let judgement = judge(&cases);
+    match trouble {
+        Some(error) => judgement.not_measured(error.message()),
+        None => judgement,
+    }
+}
+
+/// Where reports go, and how the verdict counts.
+pub(crate) struct Outputs<'a> {
+    /// Folder of the reports.
+    pub(crate) out: &'a Path,
+    /// What the verdict does to the exit code.
+    pub(crate) exit_policy: ExitPolicyArg,
+}
+
+/// What a bundle says besides its runs, so that another machine can judge it again.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GateIndex {
+    /// What the verdict did to the exit code.
+    pub(crate) exit_policy: ExitPolicyArg,
+    /// Report files as they were named.
+    pub(crate) files: Vec<String>,
+    /// What kept the measurement from being complete.
+    pub(crate) trouble: Option<String>,
+    /// The suites, in order.
+    pub(crate) suites: Vec<SuiteIndex>,
+}
+
+/// One suite of a bundle.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SuiteIndex {
+    /// Name of the workload.
+    pub(crate) workload: String,
+    /// Its file.
+    pub(crate) file: TextIndex,
+    /// Its policies.
+    pub(crate) policies: Vec<TextIndex>,
+    /// The baseline it was compared with.
+    pub(crate) reference: Option<Reference>,
+}
+
+/// A user's file in a bundle.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TextIndex {
+    /// Path as the user named it: it stands in the reports.
+    pub(crate) name: String,
+    /// Path inside the bundle.
+    pub(crate) text: String,
+}
+
+impl Outputs<'_> {
+    /// Removes what an earlier decision left, so that an old green file can never be taken for this one,
+    /// and finds out before anything is measured whether the folder can be written.
+    pub(crate) fn prepare(&self) -> Result<(), CliError> {
+        crate::store::files::check_writable(self.out).map_err(|error| CliError::failed(error.to_string()))?;
+        let old = report::FORMATS.iter().filter_map(|format| format.file).map(|file| self.out.join(file));
+        for path in old.filter(|path| path.exists()) {
+            fs::remove_file(&path)
+                .map_err(|error| CliError::failed(format!("cannot remove the old {}: {error}", path.display())))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the runs of an earlier decision, for a command whose runs anybody can make again.
+    pub(crate) fn remove_runs(&self) -> Result<(), CliError> {
+        let folder = self.out.join(RUNS);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(CliError::failed(format!("cannot remove the old {}: {error}", folder.display())))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// The folder for runs that are measured for this decision.
+    pub(crate) fn runs(&self, workload: &str) -> PathBuf {
+        self.out.join(RUNS).join(workload)
+    }
+
+    /// Writes every report and the bundle, prints the final table, and gives the exit.
+    pub(crate) fn publish(
+        &self,
+        suites: &[(Suite, Gathered)],
+        judgement: &Judgement,
+        trouble: Option<&CliError>,
+        terminal: &mut Terminal,
+    ) -> Result<Exit, CliError> {
+        let mut files: Vec<String> =
+            report::FORMATS.iter().filter_map(|format| format.file).map(|f| self.file(f)).collect();
+        files.push(self.file(BUNDLE));
+        let context = context(self.exit_policy, files.clone());
+        let view = View::new(judgement, &context);
+        let rendered = report::render(&view).map_err(|error| CliError::failed(error.to_string()))?;
+        for (name, bytes) in &rendered {
+            write_atomic(&self.out.join(name), bytes).map_err(|error| CliError::failed(error.to_string()))?;
+        }
+        let verdict =
+            rendered.into_iter().find(|(name, _)| *name == VERDICT).map(|(_, bytes)| bytes).unwrap_or_default();
+        let index = index(suites, self.exit_policy, files, trouble);
+        let contents = contents(suites, &index, verdict.clone())?;
+        write_bundle(&self.out.join(BUNDLE), &contents).map_err(|error| CliError::failed(error.to_string()))?;
+        if terminal.json() {
+            terminal.data(&verdict)?;
+        } else {
+            let colour = terminal.colour();
+            terminal.data(final_table::render(&view, colour).as_bytes())?;
+        }
+        Ok(match self.exit_policy {
+            ExitPolicyArg::Strict => Exit::Verdict(judgement.verdict),
+            ExitPolicyArg::Advisory => Exit::Success,
+        })
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.out.join(name).display().to_string()
+    }
+}
+
+/// What a report says besides the judgement.
+pub(crate) fn context(exit_policy: ExitPolicyArg, files: Vec<String>) -> Context {
+    Context { exit_policy: exit_policy.into(), version: env!("CARGO_PKG_VERSION").to_owned(), files }
+}
+
+fn index(
+    suites: &[(Suite, Gathered)],
+    exit_policy: ExitPolicyArg,
+    files: Vec<String>,
+    trouble: Option<&CliError>,
+) -> GateIndex {
+    let suite = |(suite, gathered): &(Suite, Gathered)| {
+        let name = &suite.workload.name;
+        let policy = |(at, loaded): (usize, &LoadedPolicy)| TextIndex {
+            name: loaded.source.name.clone(),
+            text: format!("policies/{name}-{at}.yaml"),
+        };
+        SuiteIndex {
+            workload: name.clone(),
+            file: TextIndex { name: suite.source.name.clone(), text: format!("workloads/{name}.yaml") },
+            policies: suite.policies.iter().enumerate().map(policy).collect(),
+            reference: gathered.reference.clone(),
+        }
+    };
+    let trouble = trouble.map(|error| error.message().to_owned());
+    GateIndex { exit_policy, files, trouble, suites: suites.iter().map(suite).collect() }
+}
+
+fn contents(suites: &[(Suite, Gathered)], index: &GateIndex, verdict: Vec<u8>) -> Result<Contents, CliError> {
+    let mut contents = Contents::default();
+    let mut json = serde_json::to_vec_pretty(index).map_err(|error| CliError::failed(error.to_string()))?;
+    json.push(b'\n');
+    contents.texts.insert(GATE_INDEX.to_owned(), json);
+    contents.texts.insert(VERDICT.to_owned(), verdict);
+    for ((suite, gathered), entry) in suites.iter().zip(&index.suites) {
+        contents.texts.insert(entry.file.text.clone(), suite.source.text.clone().into_bytes());
+        for (loaded, file) in suite.policies.iter().zip(&entry.policies) {
+            contents.texts.insert(file.text.clone(), loaded.source.text.clone().into_bytes());
+        }
+        for (part, folders) in &gathered.folders {
+            contents.runs.entry(*part).or_default().extend(folders.iter().cloned());
+        }
+    }
+    Ok(contents)
+}

@@ -1,0 +1,93 @@
+//! `servegate measure`: measure only; the runs can be judged or refreshed into a baseline later.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde_json::json;
+
+use crate::artifact::conditions::Conditions;
+use crate::base::names::Side;
+use crate::cli::deployment::Live;
+use crate::cli::error::{CliError, Exit};
+use crate::cli::files;
+use crate::cli::session::{Measured, Session, new_name};
+use crate::cli::signals::Interrupt;
+use crate::cli::table;
+use crate::cli::target::TargetArgs;
+use crate::cli::terminal::Terminal;
+use crate::store::files::check_writable;
+use crate::store::runs::read_run;
+
+/// Measure a target and keep the runs
+///
+/// Example: servegate measure --workload gate-policies/workloads/chat.yaml --target staging --release v1.4.2 --out runs/v1.4.2
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The workload
+    #[arg(long, value_name = "FILE")]
+    workload: PathBuf,
+
+    #[command(flatten)]
+    target: TargetArgs,
+
+    /// Release that is measured
+    #[arg(long, default_value = "unnamed")]
+    release: String,
+
+    /// Which side the restart command is to start (SERVEGATE_SIDE)
+    #[arg(long, value_enum, default_value_t)]
+    side: SideArg,
+
+    /// Runs; each is a fresh boot where the target has a restart command
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: u32,
+
+    /// Name of the session [default: made from the time]
+    #[arg(long)]
+    session: Option<String>,
+
+    /// Folder that gets one folder per run
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum SideArg {
+    #[default]
+    Baseline,
+    Candidate,
+}
+
+/// Measures and shows what was measured.
+pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let target = args.target.target(&args.target.config()?)?;
+    let (_, plan) = files::workload(&args.workload, terminal)?;
+    check_writable(&args.out).map_err(|error| CliError::failed(error.to_string()))?;
+    let side = match args.side {
+        SideArg::Baseline => Side::Baseline,
+        SideArg::Candidate => Side::Candidate,
+    };
+    let name = args.session.clone().unwrap_or_else(new_name);
+    let interrupt = Interrupt::listen()?;
+    let mut deployment = Live::new(target, Conditions::new(), interrupt.clone())?;
+    let session = Session {
+        plan: &plan,
+        name: &name,
+        runs: (0..args.runs).map(|_| (side, args.release.clone())).collect(),
+        out: &args.out,
+    };
+    let Measured { runs, trouble } = session.measure(&mut deployment, &interrupt, terminal);
+    let mut rows = Vec::new();
+    for stored in &runs {
+        let run = read_run(&stored.path).map_err(|error| CliError::failed(error.to_string()))?;
+        rows.extend(table::rows(&run, &plan));
+    }
+    if terminal.json() {
+        let paths: Vec<String> = runs.iter().map(|stored| stored.path.display().to_string()).collect();
+        terminal.data_json(&json!({ "session": name, "runs": paths, "cells": rows }))?;
+    } else {
+        terminal.data(table::render(&rows).as_bytes())?;
+        terminal.say(&format!("{} runs in {}", runs.len(), args.out.display()));
+    }
+    trouble.map_or(Ok(Exit::Success), Err)
+}

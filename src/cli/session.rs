@@ -1,0 +1,269 @@
+//! Measuring a session: boots in order, one run each, every record on disk as soon as it is known.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use jiff::{Timestamp, Unit};
+
+use crate::artifact::conditions::Conditions;
+use crate::artifact::record::Record;
+use crate::artifact::run::{CellEvidence, FORMAT, Manifest};
+use crate::base::digest::Digest;
+use crate::base::names::{Metric, Side};
+use crate::base::rng::Stream;
+use crate::cli::deployment::{Boot, Deployment};
+use crate::cli::error::{CliError, Exit};
+use crate::cli::signals::Interrupt;
+use crate::cli::terminal::Terminal;
+use crate::loadgen::codec::Codec;
+use crate::loadgen::drive::Stop;
+use crate::loadgen::event::Event;
+use crate::loadgen::pass::{Passed, pass};
+use crate::plan::request::{Plan, PlannedCell};
+use crate::plan::{self};
+use crate::store::runs::{RunError, RunWriter, StoredRun};
+use crate::wire::dialect::{self, Template};
+
+/// What to measure in one session.
+pub(crate) struct Session<'a> {
+    /// The plan that every run follows.
+    pub(crate) plan: &'a Plan,
+    /// Name of the session.
+    pub(crate) name: &'a str,
+    /// Side and release of each run, in order.
+    pub(crate) runs: Vec<(Side, String)>,
+    /// Folder that gets one folder per run.
+    pub(crate) out: &'a Path,
+}
+
+/// What a session left behind.
+pub(crate) struct Measured {
+    /// The runs, in order; the last one is incomplete when it was stopped.
+    pub(crate) runs: Vec<StoredRun>,
+    /// Why not all of them are there, when that is so.
+    pub(crate) trouble: Option<CliError>,
+}
+
+/// The order of a session: controls are spread among the candidate's runs, so that a slow drift of the
+/// hardware meets both alike. With 3 and 2: candidate, control, candidate, candidate, control.
+pub(crate) fn interleave(runs: u32, controls: u32) -> Vec<Side> {
+    let mut order = Vec::new();
+    let mut placed = 0;
+    for run in 1..=runs {
+        order.push(Side::Candidate);
+        // Control number `placed` stands in the middle of its share of the candidate's runs.
+        while placed < controls && (2 * placed + 1) * runs <= 2 * run * controls {
+            order.push(Side::Control);
+            placed += 1;
+        }
+    }
+    order
+}
+
+/// A name for a session that starts now: sortable, and different for two sessions of one second.
+pub(crate) fn new_name() -> String {
+    let now = Timestamp::now();
+    let stamp: String = now.to_string().chars().filter(char::is_ascii_digit).take(14).collect();
+    let mark = Digest::of(format!("{}/{now}", std::process::id()).as_bytes()).short();
+    format!("{stamp}-{}", mark.chars().take(4).collect::<String>())
+}
+
+/// The present instant, RFC 3339 in UTC, whole seconds.
+pub(crate) fn now() -> String {
+    let now = Timestamp::now();
+    now.round(Unit::Second).unwrap_or(now).to_string()
+}
+
+impl Session<'_> {
+    /// Measures run after run. Trouble ends the session and is returned beside what was measured.
+    pub(crate) fn measure(
+        &self,
+        deployment: &mut dyn Deployment,
+        interrupt: &Interrupt,
+        terminal: &mut Terminal,
+    ) -> Measured {
+        let mut measured = Measured { runs: Vec::new(), trouble: None };
+        for (at, (side, release)) in self.runs.iter().enumerate() {
+            let sequence = u32::try_from(at).unwrap_or(u32::MAX);
+            let mut seen = Seen { terminal, interrupt, first: at == 0 };
+            match self.run(deployment, *side, release, sequence, &mut seen) {
+                Ok(Ran { stored, trouble }) => {
+                    terminal.clear_bar();
+                    self.say(&stored, terminal);
+                    measured.runs.push(stored);
+                    measured.trouble = trouble;
+                }
+                Err(error) => measured.trouble = Some(error),
+            }
+            if measured.trouble.is_some() {
+                break;
+            }
+        }
+        measured
+    }
+
+    fn say(&self, stored: &StoredRun, terminal: &mut Terminal) {
+        let Manifest { side, sequence, record_count, complete, .. } = &stored.manifest;
+        let state = if *complete { "" } else { ", incomplete" };
+        let (number, of) = (sequence.saturating_add(1), self.runs.len());
+        let workload = &self.plan.workload;
+        terminal.say(&format!("{workload}: run {number} of {of} ({side}): {record_count} requests{state}"));
+    }
+
+    fn run(
+        &self,
+        deployment: &mut dyn Deployment,
+        side: Side,
+        release: &str,
+        sequence: u32,
+        seen: &mut Seen<'_>,
+    ) -> Result<Ran, CliError> {
+        let mut boot = deployment.boot(side, release, sequence)?;
+        if seen.first {
+            for caution in &boot.cautions {
+                seen.terminal.say(&format!("warning: {caution}"));
+            }
+        }
+        let speaks = deployment.speaks();
+        let dialect = dialect::of(speaks.api);
+        let codec = Codec { dialect, template: Template::new(&dialect, &speaks.model, &speaks.extra_body) };
+        let manifest = Manifest {
+            format: FORMAT,
+            servegate: env!("CARGO_PKG_VERSION").to_owned(),
+            side,
+            release: release.to_owned(),
+            session: self.name.to_owned(),
+            sequence,
+            started: now(),
+            workload: self.plan.workload.clone(),
+            plan: self.plan.fingerprint,
+            restarted: boot.restarted,
+            time_to_ready_ms: boot.time_to_ready.map(|time| time.to_stored_resolution().as_ms()),
+            api: speaks.api,
+            forced_length: codec.template.wanted(1).forced,
+            clock: speaks.clock,
+            conditions: Conditions::clone(&boot.conditions),
+            definitions: definitions(),
+            cells: Vec::new(),
+            complete: false,
+            records: Digest::of(b""),
+            record_count: 0,
+        };
+        self.pass(&codec, manifest, &mut boot, seen)
+    }
+
+    /// One pass over the cells, into a run folder.
+    fn pass(&self, codec: &Codec, draft: Manifest, boot: &mut Boot, seen: &mut Seen<'_>) -> Result<Ran, CliError> {
+        let cells = self.visit_order(draft.sequence);
+        let draft = Manifest { cells: cells.iter().map(|cell| planned(cell)).collect(), ..draft };
+        let folder = self.folder(&draft);
+        let mut writer = RunWriter::create(&folder, &draft).map_err(|error| failed(&error))?;
+        let total = cells.iter().map(|cell| u64::try_from(cell.requests.len()).unwrap_or(u64::MAX)).sum();
+        seen.terminal.start_bar(total, "");
+        let mut before = 0;
+        let mut watch = |event: Event<'_>| seen.watch(&event, &mut before);
+        let mut sink = |record: Record| writer.record(&record);
+        let passed = pass(&cells, codec, boot.transport.as_mut(), &mut sink, &mut watch);
+        let Passed { cells, stop } = passed.map_err(|error| {
+            let kept = folder.with_extension("partial");
+            failed(&error).hint(format!("what was measured is in {}", kept.display()))
+        })?;
+        let manifest = Manifest { cells, complete: stop.is_none(), ..draft };
+        let stored = if stop.is_none() { writer.finish(manifest) } else { writer.interrupted(manifest) };
+        let stored = stored.map_err(|error| failed(&error))?;
+        let trouble = stop.map(|stop| seen.trouble(&stop, &stored));
+        Ok(Ran { stored, trouble })
+    }
+
+    fn visit_order(&self, sequence: u32) -> Vec<&PlannedCell> {
+        let seed = Stream::named(self.plan.seed, &format!("visit/{}/{sequence}", self.name)).bits();
+        plan::order(self.plan, seed).into_iter().filter_map(|at| self.plan.cells.get(at)).collect()
+    }
+
+    fn folder(&self, manifest: &Manifest) -> PathBuf {
+        self.out.join(format!("{}-{:02}-{}", manifest.session, manifest.sequence, manifest.side))
+    }
+}
+
+struct Ran {
+    stored: StoredRun,
+    trouble: Option<CliError>,
+}
+
+/// Who watches a run.
+struct Seen<'a> {
+    terminal: &'a mut Terminal,
+    interrupt: &'a Interrupt,
+    first: bool,
+}
+
+impl Seen<'_> {
+    fn watch(&mut self, event: &Event<'_>, before: &mut u64) {
+        match event {
+            Event::CellStarted { cell, .. } => self.terminal.set_bar(*before, cell),
+            Event::Progress { cell, ended, .. } => self.terminal.set_bar(before.saturating_add((*ended).into()), cell),
+            Event::CellEnded { evidence, blocked } => {
+                *before = before.saturating_add(evidence.planned.into());
+                tracing::info!(
+                    "cell {}: {} requests, decoder made it wait {blocked}",
+                    evidence.name,
+                    evidence.attempted
+                );
+            }
+        }
+    }
+
+    fn trouble(&self, stop: &Stop, stored: &StoredRun) -> CliError {
+        let kept = format!(
+            "{} requests were measured and are kept in {}",
+            stored.manifest.record_count,
+            stored.path.display()
+        );
+        match stop {
+            Stop::Interrupted => {
+                CliError::interrupted(self.interrupt.exit().unwrap_or(Exit::Interrupted), "interrupted").hint(kept)
+            }
+            Stop::Refused => CliError::failed("the records could not be written").hint(kept),
+            Stop::Overdue { limit } => {
+                CliError::failed(format!("a cell took longer than all its timeouts together allow ({limit})"))
+                    .hint(kept)
+            }
+            Stop::Down { requests, cause } => {
+                CliError::failed(format!("the target is down: {requests} requests without any answer ({cause:?})"))
+                    .hint(kept)
+            }
+        }
+    }
+}
+
+fn failed(error: &RunError) -> CliError {
+    CliError::failed(error.to_string())
+}
+
+fn planned(cell: &PlannedCell) -> CellEvidence {
+    let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
+    CellEvidence { name: cell.name.clone(), planned, attempted: 0, window_start_us: 0, window_end_us: 0 }
+}
+
+fn definitions() -> BTreeMap<String, String> {
+    Metric::ALL.iter().map(|metric| (metric.id().to_owned(), metric.definition().to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controls_are_spread_among_the_candidates_runs() {
+        let order = |runs, controls| -> String {
+            let letter = |side| if side == Side::Control { 'A' } else { 'C' };
+            interleave(runs, controls).into_iter().map(letter).collect()
+        };
+        assert_eq!(order(3, 2), "CACCA");
+        assert_eq!(order(5, 2), "CCACCAC");
+        assert_eq!(order(5, 3), "CACCACCA");
+        assert_eq!(order(2, 2), "CACA");
+        assert_eq!(order(3, 0), "CCC");
+        assert_eq!(order(1, 3), "CAAA");
+    }
+}

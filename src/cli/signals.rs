@@ -1,0 +1,75 @@
+//! Ctrl-C and SIGTERM: the first asks the measurement to stop and keep its data, the second ends the
+//! process at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::error::{CliError, Exit};
+
+/// The wish to stop, as seen by everything that waits.
+#[derive(Clone)]
+pub(crate) struct Interrupt {
+    flag: Arc<AtomicBool>,
+    code: Arc<AtomicU8>,
+}
+
+impl Interrupt {
+    /// Starts listening. The listener lives on a thread of its own until the process ends.
+    pub(crate) fn listen() -> Result<Self, CliError> {
+        let interrupt = Self { flag: Arc::new(AtomicBool::new(false)), code: Arc::new(AtomicU8::new(0)) };
+        let seen = interrupt.clone();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || seen.watch())
+            .map_err(|error| CliError::failed(format!("cannot start the signal thread: {error}")))?;
+        Ok(interrupt)
+    }
+
+    /// The flag that transports and probes observe.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+
+    /// How the process must end, once a signal came.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        match self.code.load(Ordering::Acquire) {
+            0 => None,
+            143 => Some(Exit::Terminated),
+            _ => Some(Exit::Interrupted),
+        }
+    }
+
+    fn watch(&self) {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_io().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                tracing::warn!("signals are not handled: {error}");
+                return;
+            }
+        };
+        runtime.block_on(async {
+            let streams = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+            let (Ok(mut int), Ok(mut term)) = streams else {
+                tracing::warn!("signals are not handled");
+                return;
+            };
+            loop {
+                let code = tokio::select! {
+                    _ = int.recv() => Exit::Interrupted.code(),
+                    _ = term.recv() => Exit::Terminated.code(),
+                };
+                if self.flag.swap(true, Ordering::AcqRel) {
+                    hard_exit(code);
+                }
+                self.code.store(code, Ordering::Release);
+            }
+        });
+    }
+}
+
+#[expect(clippy::exit, reason = "a second signal means: now")]
+fn hard_exit(code: u8) -> ! {
+    std::process::exit(i32::from(code))
+}

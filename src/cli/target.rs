@@ -1,0 +1,83 @@
+//! Options that name a target: an entry of `servegate.yaml`, or a URL on the command line.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use crate::base::names::Api;
+use crate::cli::error::CliError;
+use crate::cli::files;
+use crate::spec::target::{Config, Ready, Target};
+
+/// Which deployment to measure.
+#[derive(clap::Args)]
+#[group(id = "which", required = true, multiple = false, args = ["target", "url"])]
+pub(crate) struct TargetArgs {
+    /// A target of servegate.yaml
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
+
+    /// Base URL of a target that is not in servegate.yaml, such as http://127.0.0.1:8000
+    #[arg(long, requires = "model")]
+    url: Option<String>,
+
+    /// With --url: the model to ask for
+    #[arg(long, requires = "url")]
+    model: Option<String>,
+
+    /// With --url: the HTTP interface
+    #[arg(long, value_enum, default_value_t)]
+    api: ApiArg,
+
+    /// With --url: the environment variable that holds the API key
+    #[arg(long, requires = "url", value_name = "VARIABLE")]
+    api_key_env: Option<String>,
+
+    /// With --url: ask for answers of exactly the planned length (`ignore_eos`, vLLM, SGLang and llama.cpp)
+    #[arg(long, requires = "url")]
+    ignore_eos: bool,
+
+    /// Config file [default: servegate.yaml, where there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum ApiArg {
+    #[default]
+    Chat,
+    Completions,
+}
+
+impl TargetArgs {
+    /// The config file, or its defaults.
+    pub(crate) fn config(&self) -> Result<Config, CliError> {
+        files::config(self.config.as_deref())
+    }
+
+    /// The target.
+    pub(crate) fn target(&self, config: &Config) -> Result<Target, CliError> {
+        if let Some(name) = &self.target {
+            return files::target(config, name);
+        }
+        let mut extra_body = serde_json::Map::new();
+        if self.ignore_eos {
+            extra_body.insert("ignore_eos".to_owned(), true.into());
+        }
+        Ok(Target {
+            url: self.url.clone().unwrap_or_default(),
+            api: match self.api {
+                ApiArg::Chat => Api::Chat,
+                ApiArg::Completions => Api::Completions,
+            },
+            model: self.model.clone().unwrap_or_default(),
+            api_key_env: self.api_key_env.clone(),
+            ca_file: None,
+            restart: None,
+            ready: Ready::default(),
+            extra_body,
+            conditions: BTreeMap::new(),
+        })
+    }
+}

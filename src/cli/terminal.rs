@@ -1,0 +1,128 @@
+//! The terminal: data on stdout, everything else on stderr. Colour is an extra and never carries meaning alone.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::Global;
+use crate::cli::error::CliError;
+use crate::spec;
+
+/// Where a command's output goes.
+pub(crate) struct Terminal {
+    global: Global,
+    bar: Option<ProgressBar>,
+}
+
+impl Terminal {
+    /// Sets up logging too: it belongs to stderr like all that is not data.
+    pub(crate) fn new(global: Global) -> Self {
+        let level = match global.verbose {
+            0 => "warn",
+            1 => "servegate=info",
+            _ => "servegate=debug,info",
+        };
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new(level))
+            .with_writer(io::stderr)
+            .with_ansi(false)
+            .finish();
+        // A second subscriber in one process (tests) is refused; the first one serves as well.
+        if tracing::subscriber::set_global_default(subscriber).is_err() {
+            tracing::debug!("logging was already set up");
+        }
+        Self { global, bar: None }
+    }
+
+    /// Whether the result is wanted as JSON.
+    pub(crate) const fn json(&self) -> bool {
+        self.global.json
+    }
+
+    /// Whether stdout is a person's terminal that wants colour.
+    pub(crate) fn colour(&self) -> bool {
+        io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    }
+
+    /// Data on stdout. A reader that went away is not an error.
+    pub(crate) fn data(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        self.clear_bar();
+        let mut stdout = io::stdout().lock();
+        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) => Err(CliError::failed(format!("cannot write to stdout: {error}"))),
+        }
+    }
+
+    /// A value on stdout as pretty JSON.
+    pub(crate) fn data_json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
+        let mut text = serde_json::to_string_pretty(value)
+            .map_err(|error| CliError::failed(format!("cannot write the result as JSON: {error}")))?;
+        text.push('\n');
+        self.data(text.as_bytes())
+    }
+
+    /// A line for a person, on stderr, unless `--quiet`.
+    pub(crate) fn say(&mut self, line: &str) {
+        if self.global.quiet {
+            return;
+        }
+        match &self.bar {
+            Some(bar) => bar.suspend(|| stderr_line(line)),
+            None => stderr_line(line),
+        }
+    }
+
+    /// An error with its findings and hints, on stderr.
+    pub(crate) fn error(&mut self, error: &CliError) {
+        self.clear_bar();
+        for finding in error.findings() {
+            stderr_line(&spec::render(std::slice::from_ref(&finding.diagnostic), &finding.text, false));
+        }
+        stderr_line(&format!("error: {}", error.message()));
+        for hint in error.hints() {
+            stderr_line(&format!("hint: {hint}"));
+        }
+    }
+
+    /// Starts a progress display of `total` steps: a bar on a terminal, nothing elsewhere (the caller
+    /// says a line per run, which is what a CI log wants).
+    pub(crate) fn start_bar(&mut self, total: u64, what: &str) {
+        if self.global.quiet || !io::stderr().is_terminal() {
+            return;
+        }
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {elapsed}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_message(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(250));
+        self.bar = Some(bar);
+    }
+
+    /// Moves the progress display.
+    pub(crate) fn set_bar(&mut self, position: u64, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(position);
+            bar.set_message(what.to_owned());
+        }
+    }
+
+    /// Ends the progress display.
+    pub(crate) fn clear_bar(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// One line on stderr; a closed stderr is nobody's loss.
+fn stderr_line(line: &str) {
+    if writeln!(io::stderr().lock(), "{line}").is_err() {
+        tracing::debug!("stderr is closed");
+    }
+}

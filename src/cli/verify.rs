@@ -1,0 +1,79 @@
+//! `servegate verify`: the verdict of a bundle, recomputed from its runs.
+
+use std::path::PathBuf;
+
+use crate::cli::error::{CliError, Exit};
+use crate::cli::files::{Source, Suite, suite};
+use crate::cli::gate::{GATE_INDEX, GateIndex, Gathered, SuiteIndex, TextIndex, VERDICT, context, decide};
+use crate::cli::terminal::Terminal;
+use crate::report::json;
+use crate::report::view::View;
+use crate::store::bundle::{Bundle, read_bundle};
+
+/// Recompute the verdict of a bundle from its runs, and compare it with the one inside
+///
+/// Example: servegate verify servegate-out/bundle
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The bundle
+    #[arg(value_name = "BUNDLE")]
+    bundle: PathBuf,
+}
+
+/// Judges again.
+pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let mut bundle = read_bundle(&args.bundle).map_err(|error| CliError::failed(error.to_string()))?;
+    let index: GateIndex = serde_json::from_slice(text(&bundle, GATE_INDEX)?)
+        .map_err(|error| CliError::failed(format!("{GATE_INDEX} of the bundle: {error}")))?;
+    let mut suites = Vec::new();
+    for entry in &index.suites {
+        let suite = suite_of(&bundle, entry)?;
+        let gathered = gathered(&mut bundle, entry);
+        suites.push((suite, gathered));
+    }
+    let trouble = index.trouble.as_ref().map(CliError::failed);
+    let judgement = decide(&suites, trouble.as_ref());
+    let context = context(index.exit_policy, index.files);
+    let view = View::new(&judgement, &context);
+    let bytes = json::render(&view).map_err(|error| CliError::failed(error.to_string()))?;
+    if bytes != text(&bundle, VERDICT)? {
+        let wrote = &bundle.servegate;
+        return Err(CliError::failed("the verdict in the bundle is not the one that its runs give")
+            .hint(format!("it was written by servegate {}", wrote.escape_debug()))
+            .hint(format!("its runs give: {}", view.headline)));
+    }
+    if terminal.json() {
+        terminal.data(&bytes)?;
+    } else {
+        terminal.data(format!("the runs give the verdict in the bundle: {}\n", judgement.verdict).as_bytes())?;
+    }
+    Ok(Exit::Success)
+}
+
+fn text<'b>(bundle: &'b Bundle, name: &str) -> Result<&'b [u8], CliError> {
+    let bytes = bundle.texts.get(name).map(Vec::as_slice);
+    bytes.ok_or_else(|| CliError::failed(format!("the bundle has no `{}`", name.escape_debug())))
+}
+
+fn source(bundle: &Bundle, file: &TextIndex) -> Result<Source, CliError> {
+    let bytes = text(bundle, &file.text)?.to_vec();
+    let text = String::from_utf8(bytes).map_err(|_invalid| {
+        CliError::failed(format!("`{}` of the bundle is not UTF-8 text", file.text.escape_debug()))
+    })?;
+    Ok(Source { name: file.name.clone(), text })
+}
+
+fn suite_of(bundle: &Bundle, entry: &SuiteIndex) -> Result<Suite, CliError> {
+    let policies = entry.policies.iter().map(|file| source(bundle, file)).collect::<Result<_, _>>()?;
+    suite(source(bundle, &entry.file)?, policies)
+}
+
+/// The suite's runs: those of its workload, in the order in which they were judged.
+fn gathered(bundle: &mut Bundle, entry: &SuiteIndex) -> Gathered {
+    let mut gathered = Gathered { reference: entry.reference.clone(), ..Gathered::default() };
+    for (part, runs) in &mut bundle.runs {
+        let own = runs.extract_if(.., |run| run.manifest.workload == entry.workload).collect();
+        gathered.runs.insert(*part, own);
+    }
+    gathered
+}

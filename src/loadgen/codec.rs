@@ -1,0 +1,94 @@
+//! How planned requests become bytes, and what came back becomes records.
+
+use crate::artifact::record::{Chunk, Record};
+use crate::base::units::Nanos;
+use crate::loadgen::drive::Message;
+use crate::plan::prompt;
+use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::wire::dialect::{Dialect, Template};
+use crate::wire::transport::Exchange;
+
+/// The interface and the request body of one target.
+#[derive(Clone)]
+pub struct Codec {
+    /// HTTP interface.
+    pub dialect: Dialect,
+    /// Request body.
+    pub template: Template,
+}
+
+impl Codec {
+    /// The message of a planned request; its prompt's text is made here.
+    pub fn message(&self, request: &PlannedRequest) -> Message {
+        let text = prompt::text(&request.prompt);
+        let body = self.template.body(&text, request.output_tokens, request.prompt.seed);
+        Message { path: self.dialect.path(), body }
+    }
+
+    /// The record of a measured request that has ended, in the stored resolution.
+    pub fn record(&self, cell: &PlannedCell, request: &PlannedRequest, exchange: &Exchange) -> Record {
+        let decoded = self.dialect.decode(exchange, self.template.wanted(request.output_tokens));
+        let stored = Nanos::to_stored_resolution;
+        Record {
+            cell: cell.name.clone(),
+            request: request.number,
+            due: stored(exchange.due),
+            sent: stored(exchange.sent),
+            first_byte: decoded.first_byte.map(stored),
+            first_answer: decoded.first_answer.map(stored),
+            chunks: decoded.chunks.iter().map(|chunk| Chunk { at: stored(chunk.at), ..*chunk }).collect(),
+            end: stored(exchange.end),
+            prompt_tokens: decoded.prompt_tokens,
+            cached_tokens: decoded.cached_tokens,
+            output_tokens: decoded.output_tokens,
+            reasoning_tokens: decoded.reasoning_tokens,
+            tokens_from: decoded.tokens_from,
+            finish: decoded.finish,
+            outcome: decoded.outcome,
+            detail: decoded.detail,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::artifact::record::Outcome;
+    use crate::base::names::Api;
+    use crate::loadgen::scripted::cell;
+    use crate::spec::workload::Load;
+    use crate::wire::dialect;
+    use crate::wire::transport::Read;
+
+    #[test]
+    fn a_planned_request_becomes_a_body_and_its_answer_a_record_in_whole_microseconds() {
+        let dialect = dialect::of(Api::Completions);
+        let codec = Codec { dialect, template: Template::new(&dialect, "m", &serde_json::Map::new()) };
+        let cell = cell("c1", Load::Closed { concurrency: 1 }, 0, 3);
+        let request = &cell.requests[2];
+        let Message { path, body } = codec.message(request);
+        let sent: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((path, &sent["model"], &sent["max_tokens"]), ("/v1/completions", &json!("m"), &json!(8)));
+        assert_eq!(sent["prompt"].as_str().unwrap().split(' ').count(), 2);
+
+        let body = "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\ndata: [DONE]\n\n".as_bytes().to_vec();
+        let exchange = Exchange {
+            id: 0,
+            due: Nanos(1_400),
+            sent: Nanos(2_600),
+            connect: None,
+            status: Some(200),
+            head: Some(Nanos(9_000)),
+            reads: vec![Read { at: Nanos(10_499), end: body.len() }],
+            body,
+            end: Nanos(20_500),
+            failure: None,
+        };
+        let record = codec.record(&cell, request, &exchange);
+        assert_eq!((record.cell.as_str(), record.request, record.outcome), ("c1", 2, Outcome::Ok));
+        let instants = [record.due, record.sent, record.first_byte.unwrap(), record.chunks[0].at, record.end];
+        assert_eq!(instants, [1_000, 3_000, 10_000, 10_000, 21_000].map(Nanos));
+    }
+}

@@ -1,0 +1,196 @@
+//! The transport in real time: HTTP/1.1 over sockets of our own, plain or TLS.
+//!
+//! - Connections are opened before a cell's clock starts and are used again after a response was read to
+//!   its end. A request that has to open one records how long that took.
+//! - Bytes are stamped when the socket is read, below TLS and HTTP, not when a task gets to look at them.
+//! - Nothing is compressed, no redirect is followed, and no proxy is used: a measured request goes
+//!   straight to the target, whatever the environment says.
+
+mod clock;
+mod endpoint;
+mod exchange;
+mod line;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::base::units::Nanos;
+use crate::wire::transport::{Exchange, MAX_BODY, Outbound, Transport, Wake};
+
+use clock::Clock;
+use endpoint::Endpoint;
+pub use endpoint::{HttpError, HttpTarget};
+use exchange::Carrier;
+use schedule::Schedule;
+
+/// The interrupt flag is looked at this often.
+const INTERRUPT_CHECK: Duration = Duration::from_millis(20);
+/// Ended exchanges that wait to be taken; more of them wait in their tasks.
+const ENDED: usize = 256;
+/// More workers do not help a generator that shares its host.
+const MOST_WORKERS: usize = 4;
+
+/// Carries requests over HTTP in real time.
+pub struct HttpTransport {
+    // Stopped first, so that nothing is sent while the runtime shuts down.
+    schedule: Schedule,
+    launcher: Launcher,
+    ended: mpsc::Receiver<(u64, Box<Exchange>)>,
+    /// Requests submitted and not reported yet.
+    in_flight: usize,
+    interrupt: Arc<AtomicBool>,
+    runtime: Runtime,
+}
+
+/// Starts exchanges on the runtime.
+#[derive(Clone)]
+struct Launcher {
+    handle: Handle,
+    carrier: Arc<Carrier>,
+    /// Rises when everything in flight is abandoned.
+    epoch: Arc<watch::Sender<u64>>,
+    ended: mpsc::Sender<(u64, Box<Exchange>)>,
+}
+
+impl HttpTransport {
+    /// Resolves the target and starts the workers; no connection is opened yet. The run's time starts here.
+    /// `interrupt` is noticed within 50 ms of being set.
+    ///
+    /// # Errors
+    /// See [`HttpError`]; a target that does not answer is no error here.
+    pub fn connect(target: &HttpTarget, interrupt: Arc<AtomicBool>) -> Result<Self, HttpError> {
+        Self::with_max_body(target, interrupt, MAX_BODY)
+    }
+
+    fn with_max_body(target: &HttpTarget, interrupt: Arc<AtomicBool>, max_body: usize) -> Result<Self, HttpError> {
+        let workers = available_parallelism().map_or(1, usize::from).min(MOST_WORKERS);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(workers)
+            .thread_name("servegate-http")
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(HttpError::Workers)?;
+        let clock = Clock::start();
+        let endpoint = runtime.block_on(Endpoint::new(target))?;
+        let (sender, ended) = mpsc::channel(ENDED);
+        let launcher = Launcher {
+            handle: runtime.handle().clone(),
+            carrier: Arc::new(Carrier { endpoint, clock, max_body, idle: Mutex::default() }),
+            epoch: Arc::new(watch::Sender::new(0)),
+            ended: sender,
+        };
+        let at_due = launcher.clone();
+        let schedule =
+            Schedule::start(clock, move |epoch, request| at_due.launch(epoch, request)).map_err(HttpError::Workers)?;
+        Ok(Self { schedule, launcher, ended, in_flight: 0, interrupt, runtime })
+    }
+
+    /// An exchange that has ended and was not abandoned, if there is one at hand.
+    fn take(&mut self, arrived: Option<(u64, Box<Exchange>)>) -> Option<Wake> {
+        let (epoch, exchange) = arrived?;
+        if epoch != *self.launcher.epoch.borrow() {
+            return None;
+        }
+        self.in_flight = self.in_flight.saturating_sub(1);
+        Some(Wake::Ended(exchange))
+    }
+}
+
+impl Launcher {
+    /// Starts a request, unless everything of its epoch was abandoned.
+    fn launch(&self, epoch: u64, request: Outbound) {
+        let Self { carrier, ended, .. } = self;
+        let (carrier, ended, mut epochs) = (Arc::clone(carrier), ended.clone(), self.epoch.subscribe());
+        if *epochs.borrow_and_update() != epoch {
+            return;
+        }
+        self.handle.spawn(async move {
+            tokio::select! {
+                biased;
+                exchange = carrier.carry(request) => {
+                    if ended.send((epoch, Box::new(exchange))).await.is_err() {
+                        tracing::debug!("an exchange ended after its transport");
+                    }
+                }
+                _changed = epochs.changed() => {}
+            }
+        });
+    }
+}
+
+async fn interrupted(flag: &AtomicBool) {
+    while !flag.load(Ordering::Relaxed) {
+        sleep(INTERRUPT_CHECK).await;
+    }
+}
+
+impl Transport for HttpTransport {
+    fn now(&self) -> Nanos {
+        self.launcher.carrier.clock.now()
+    }
+
+    fn prepare(&mut self, in_flight: usize) {
+        let (carrier, interrupt) = (Arc::clone(&self.launcher.carrier), &self.interrupt);
+        let prepared = self.runtime.block_on(async {
+            tokio::select! {
+                prepared = carrier.prepare(in_flight) => prepared,
+                () = interrupted(interrupt) => Ok(()),
+            }
+        });
+        if let Err(failure) = prepared {
+            tracing::warn!("connections could not be opened ahead: {failure:?}");
+        }
+    }
+
+    fn submit(&mut self, request: Outbound) {
+        self.in_flight += 1;
+        let epoch = *self.launcher.epoch.borrow();
+        if request.due <= self.now() {
+            self.launcher.launch(epoch, request);
+        } else {
+            self.schedule.add(epoch, request);
+        }
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Wake {
+        loop {
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Wake::Interrupted;
+            }
+            while let Ok(arrived) = self.ended.try_recv() {
+                if let Some(wake) = self.take(Some(arrived)) {
+                    return wake;
+                }
+            }
+            let left = match until {
+                Some(until) => Duration::from_nanos(until.since(self.now()).0),
+                None if self.in_flight == 0 => Duration::ZERO,
+                None => INTERRUPT_CHECK,
+            };
+            if left.is_zero() {
+                return Wake::Reached;
+            }
+            let ended = &mut self.ended;
+            let arrived = self.runtime.block_on(async { timeout(left.min(INTERRUPT_CHECK), ended.recv()).await });
+            if let Some(wake) = self.take(arrived.ok().flatten()) {
+                return wake;
+            }
+        }
+    }
+
+    fn abandon(&mut self) {
+        self.schedule.clear();
+        self.launcher.epoch.send_modify(|epoch| *epoch += 1);
+        self.in_flight = 0;
+    }
+}

@@ -1,0 +1,103 @@
+//! Sends each request at its due instant. tokio's timers tick in milliseconds, so a thread of its own
+//! sleeps until shortly before the instant and spins the rest.
+
+use std::collections::BTreeMap;
+use std::hint::spin_loop;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use crate::base::units::Nanos;
+use crate::loadgen::http::clock::Clock;
+use crate::wire::transport::Outbound;
+
+/// Slept up to this long before the due instant: sleeps end late by about 0.1 ms on a busy host.
+const SPIN: Nanos = Nanos::from_micros(200);
+
+/// The requests that wait for their instant, and the thread that watches them.
+pub(super) struct Schedule {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// By due instant, then in the order of submission.
+    requests: BTreeMap<(Nanos, u64), (u64, Outbound)>,
+    submitted: u64,
+    closing: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Schedule {
+    /// Starts the thread; it hands every request to `send` at its due instant.
+    pub(super) fn start(clock: Clock, send: impl Fn(u64, Outbound) + Send + 'static) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared { waiting: Mutex::default(), changed: Condvar::new() });
+        let watched = Arc::clone(&shared);
+        let thread =
+            Builder::new().name("servegate-schedule".to_owned()).spawn(move || watch(&watched, clock, &send))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Takes a request that is not due yet; `epoch` comes back with it.
+    pub(super) fn add(&self, epoch: u64, request: Outbound) {
+        let mut waiting = self.shared.lock();
+        waiting.submitted += 1;
+        let key = (request.due, waiting.submitted);
+        waiting.requests.insert(key, (epoch, request));
+        self.shared.changed.notify_one();
+    }
+
+    /// Forgets every request that was not sent yet.
+    pub(super) fn clear(&self) {
+        self.shared.lock().requests.clear();
+    }
+}
+
+impl Drop for Schedule {
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.changed.notify_one();
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+            tracing::error!("the schedule thread panicked: {panic:?}");
+        }
+    }
+}
+
+fn watch(shared: &Shared, clock: Clock, send: &impl Fn(u64, Outbound)) {
+    let mut waiting = shared.lock();
+    while !waiting.closing {
+        let left = waiting.requests.first_key_value().map(|((due, _), _)| due.since(clock.now()));
+        waiting = match left {
+            None => shared.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+            Some(Nanos::ZERO) => {
+                let request = waiting.requests.pop_first();
+                drop(waiting);
+                if let Some((_, (epoch, request))) = request {
+                    send(epoch, request);
+                }
+                shared.lock()
+            }
+            Some(left) if left <= SPIN => {
+                drop(waiting);
+                spin_loop();
+                shared.lock()
+            }
+            Some(left) => {
+                let sleep = Duration::from_nanos(left.since(SPIN).0);
+                let woken = shared.changed.wait_timeout(waiting, sleep);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+    }
+}

@@ -1,0 +1,209 @@
+//! One pass over all cells of a plan. Requests are driven on the caller's thread; a second thread turns
+//! what came back into records, so that decoding never delays a request while its queue has room.
+
+use std::ops::ControlFlow;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::Instant;
+
+use crate::artifact::record::Record;
+use crate::artifact::run::CellEvidence;
+use crate::base::units::Nanos;
+use crate::loadgen::codec::Codec;
+use crate::loadgen::drive::{Stop, drive};
+use crate::loadgen::event::Event;
+use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::wire::transport::{Exchange, Transport};
+
+/// Exchanges that wait to be decoded; beyond it the load generator waits and says so.
+const QUEUE: usize = 64;
+
+/// Takes the records.
+pub type Sink<'a, E> = dyn FnMut(Record) -> Result<(), E> + Send + 'a;
+
+/// How a pass went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Passed {
+    /// The cells that were started, in the order of the visit.
+    pub cells: Vec<CellEvidence>,
+    /// Why it ended early, if it did: the last of `cells` is then incomplete.
+    pub stop: Option<Stop>,
+}
+
+/// Visits `cells` in this order. Each measured request that ended becomes a record and goes to `sink`, in
+/// the order of the ends; also when the pass ends early, for whatever reason but a failing sink.
+///
+/// # Errors
+/// The sink's error. The pass stops at once; what the sink took before is the sink's to keep.
+pub fn pass<E: Send>(
+    cells: &[&PlannedCell],
+    codec: &Codec,
+    transport: &mut dyn Transport,
+    sink: &mut Sink<'_, E>,
+    events: &mut dyn FnMut(Event<'_>),
+) -> Result<Passed, E> {
+    thread::scope(|scope| {
+        let (queue, arrivals) = sync_channel(QUEUE);
+        let decoder = scope.spawn(move || write_records(&arrivals, codec, sink));
+        let mut passed = Passed { cells: Vec::new(), stop: None };
+        for cell in cells {
+            let driven = visit(cell, codec, transport, &queue, events);
+            passed.cells.push(driven.0);
+            passed.stop = driven.1;
+            if passed.stop.is_some() {
+                break;
+            }
+        }
+        drop(queue);
+        match decoder.join() {
+            Ok(written) => written.map(|()| passed),
+            Err(panic) => resume_unwind(panic),
+        }
+    })
+}
+
+/// A measured request that has ended, on its way to the decoder.
+type Arrival<'p> = (&'p PlannedCell, &'p PlannedRequest, Box<Exchange>);
+
+fn write_records<E>(arrivals: &Receiver<Arrival<'_>>, codec: &Codec, sink: &mut Sink<'_, E>) -> Result<(), E> {
+    arrivals.iter().try_for_each(|(cell, request, exchange)| sink(codec.record(cell, request, &exchange)))
+}
+
+fn visit<'p>(
+    cell: &'p PlannedCell,
+    codec: &Codec,
+    transport: &mut dyn Transport,
+    queue: &SyncSender<Arrival<'p>>,
+    events: &mut dyn FnMut(Event<'_>),
+) -> (CellEvidence, Option<Stop>) {
+    let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
+    events(Event::CellStarted { cell: &cell.name, planned });
+    let (mut ended, mut failed, mut blocked) = (0, 0, Nanos::ZERO);
+    let driven = drive(cell, &|request| codec.message(request), transport, &mut |request, exchange| {
+        ended += 1;
+        failed += u32::from(!is_answered(&exchange));
+        events(Event::Progress { cell: &cell.name, ended, planned, failed });
+        send(queue, (cell, request, exchange), &mut blocked)
+    });
+    events(Event::CellEnded { evidence: &driven.evidence, blocked });
+    (driven.evidence, driven.stop)
+}
+
+fn is_answered(exchange: &Exchange) -> bool {
+    exchange.failure.is_none() && exchange.status.is_some_and(|status| (200..300).contains(&status))
+}
+
+/// Hands over, and adds the time it had to wait; breaks when the decoder has stopped.
+fn send<'p>(queue: &SyncSender<Arrival<'p>>, arrival: Arrival<'p>, blocked: &mut Nanos) -> ControlFlow<()> {
+    let sent = match queue.try_send(arrival) {
+        Ok(()) => true,
+        Err(TrySendError::Disconnected(_)) => false,
+        Err(TrySendError::Full(arrival)) => {
+            let start = Instant::now();
+            let sent = queue.send(arrival).is_ok();
+            *blocked = *blocked + Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            sent
+        }
+    };
+    if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::base::names::Api;
+    use crate::loadgen::scripted::{Scripted, cell};
+    use crate::spec::workload::Load;
+    use crate::wire::dialect::{self, Template};
+    use crate::wire::transport::Failure;
+
+    fn codec() -> Codec {
+        let dialect = dialect::of(Api::Completions);
+        Codec { dialect, template: Template::new(&dialect, "m", &serde_json::Map::new()) }
+    }
+
+    fn cells() -> [PlannedCell; 2] {
+        [cell("c4", Load::Closed { concurrency: 4 }, 4, 100), cell("r10", Load::Constant { rate: 10.0 }, 2, 20)]
+    }
+
+    #[test]
+    fn every_measured_request_becomes_a_record_in_the_order_of_the_ends() {
+        let [c4, r10] = &cells();
+        let mut transport = Scripted::new(|request| (Nanos::from_millis(50 + request.id % 7), None));
+        let (mut records, mut lines) = (Vec::new(), Vec::new());
+        let passed = pass(
+            &[r10, c4],
+            &codec(),
+            &mut transport,
+            &mut |record| {
+                records.push(record);
+                Ok::<_, String>(())
+            },
+            &mut |event| match event {
+                Event::CellStarted { cell, planned } => lines.push(format!("start {cell} {planned}")),
+                Event::Progress { ended, planned, failed, .. } if ended == planned => {
+                    lines.push(format!("ended {ended} failed {failed}"));
+                }
+                Event::Progress { .. } => {}
+                Event::CellEnded { evidence, .. } => lines.push(format!("end {}", evidence.name)),
+            },
+        )
+        .unwrap();
+        assert_eq!(passed.stop, None);
+        let names: Vec<_> = passed.cells.iter().map(|evidence| evidence.name.as_str()).collect();
+        assert_eq!(names, ["r10", "c4"]);
+        assert_eq!(
+            lines,
+            ["start r10 20", "ended 20 failed 0", "end r10", "start c4 100", "ended 100 failed 0", "end c4"]
+        );
+        assert!(records[..20].iter().all(|record| record.cell == "r10"));
+        assert_eq!(records.len(), 120);
+        assert!(records.is_sorted_by_key(|record| record.end));
+    }
+
+    #[test]
+    fn a_failing_sink_stops_the_pass_and_keeps_what_it_took() {
+        let [c4, _] = &cells();
+        let written = Mutex::new(0);
+        let mut transport = Scripted::new(|_| (Nanos::from_millis(50), None));
+        let error = pass(
+            &[c4, c4, c4, c4],
+            &codec(),
+            &mut transport,
+            &mut |_record| {
+                let mut written = written.lock().unwrap();
+                if *written == 7 {
+                    return Err("disk full");
+                }
+                *written += 1;
+                Ok(())
+            },
+            &mut |_event| {},
+        );
+        assert_eq!((error, *written.lock().unwrap()), (Err("disk full"), 7));
+        assert!(transport.log.len() < 400, "it stopped");
+    }
+
+    #[test]
+    fn a_target_that_is_down_ends_the_pass_with_its_records() {
+        let [c4, r10] = &cells();
+        let mut transport = Scripted::new(|_| (Nanos::from_millis(1), Some(Failure::Connect("refused".to_owned()))));
+        let mut records = 0;
+        let passed = pass(
+            &[c4, r10],
+            &codec(),
+            &mut transport,
+            &mut |_record| {
+                records += 1;
+                Ok::<_, String>(())
+            },
+            &mut |_event| {},
+        )
+        .unwrap();
+        assert!(matches!(passed.stop, Some(Stop::Down { requests: 20, .. })));
+        assert_eq!((passed.cells.len(), records), (1, 18));
+    }
+}

@@ -1,0 +1,116 @@
+//! The text of a prompt, made from its recipe when the request is sent.
+
+use crate::base::rng::Stream;
+use crate::plan::request::PromptRecipe;
+use crate::plan::vocabulary::WORDS;
+
+/// Words that spell the seed, enough for 64 bits at 800 words.
+const SPELLED: u32 = 7;
+
+/// The prompt's words, separated by single spaces.
+///
+/// A prefix and a request's own part each begin with their seed, spelled in words: different seeds
+/// differ within the first seven words, so nothing is read from a prefix cache by accident. (A part
+/// of fewer words is distinct only by chance.) The same recipe always gives the same text.
+pub fn text(recipe: &PromptRecipe) -> String {
+    // The longest words have seven letters; their mean is under five.
+    let mut out = String::with_capacity(usize::try_from(recipe.words).unwrap_or_default().saturating_mul(6));
+    let mut own = recipe.words;
+    if let Some((seed, words)) = recipe.prefix {
+        let words = words.min(recipe.words);
+        own -= words;
+        extend(&mut out, seed, words);
+    }
+    extend(&mut out, recipe.seed, own);
+    out
+}
+
+/// Appends `count` words fixed by the seed.
+fn extend(out: &mut String, seed: u64, count: u32) {
+    let spelled = SPELLED.min(count);
+    let mut digits = seed;
+    for _ in 0..spelled {
+        push(out, digits % BASE);
+        digits = digits.checked_div(BASE).unwrap_or_default();
+    }
+    let mut left = count - spelled;
+    if left == 0 {
+        return;
+    }
+    let mut stream = Stream::named(seed, "prompt");
+    while left > 0 {
+        // Four words a draw: 16 bits scaled to the vocabulary, even to one part in 80.
+        let bits = stream.bits();
+        for shift in [0, 16, 32, 48].into_iter().take(usize::try_from(left).unwrap_or(4)) {
+            push(out, (((bits >> shift) & 0xffff) * BASE) >> 16);
+            left -= 1;
+        }
+    }
+}
+
+const BASE: u64 = WORDS.len() as u64;
+
+fn push(out: &mut String, index: u64) {
+    if !out.is_empty() {
+        out.push(' ');
+    }
+    out.push_str(usize::try_from(index).ok().and_then(|index| WORDS.get(index)).copied().unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn recipe(seed: u64, words: u32, prefix: Option<(u64, u32)>) -> PromptRecipe {
+        PromptRecipe { seed, words, prefix }
+    }
+
+    #[test]
+    fn the_vocabulary_spells_every_seed_and_holds_only_plain_words() {
+        assert!(u128::from(BASE).pow(SPELLED) > u128::from(u64::MAX));
+        assert!(WORDS.is_sorted_by(|a, b| a < b));
+        for word in WORDS {
+            assert!((2..=7).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_lowercase()), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_pinned() {
+        // A change of this text would make every stored plan another one.
+        insta::assert_snapshot!(text(&recipe(0x1234_5678_9abc_def0, 24, Some((u64::MAX, 9)))), @"next discuss why flow yet hundred bus exist quite try did allow show eat across after at carry shot program well glad before are");
+    }
+
+    #[test]
+    fn words_are_used_evenly_and_do_not_repeat_in_a_pattern() {
+        let text = text(&recipe(3, 80_000, None));
+        let mut counts = BTreeMap::<&str, u32>::new();
+        text.split(' ').for_each(|word| *counts.entry(word).or_default() += 1);
+        // 100 of each expected, standard deviation 10.
+        assert_eq!(counts.len(), WORDS.len());
+        assert!(counts.values().all(|n| (50..=150).contains(n)), "{counts:?}");
+        let words: Vec<&str> = text.split(' ').skip(7).take(4_000).collect();
+        let fours: BTreeSet<_> = words.windows(4).collect();
+        assert_eq!(fours.len(), words.len() - 3, "four words in a row came twice");
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_words_differ_whenever_the_seeds_do(a: u64, b: u64, near in 0..1_000_u64) {
+            for (a, b) in [(a, b), (a, a.wrapping_add(near))] {
+                let head = |seed| text(&recipe(seed, 16, None));
+                prop_assert_eq!(head(a) == head(b), a == b);
+            }
+        }
+
+        #[test]
+        fn a_prompt_has_its_length_and_its_prefix(seed: u64, shared: u64, words in 0..300_u32, prefix in 0..300_u32) {
+            let whole = text(&recipe(seed, words, Some((shared, prefix))));
+            prop_assert_eq!(u32::try_from(whole.split_whitespace().count()).unwrap(), words);
+            prop_assert!(whole.starts_with(&text(&recipe(shared, prefix.min(words), None))));
+        }
+    }
+}

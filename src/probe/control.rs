@@ -1,0 +1,274 @@
+//! Control traffic: small GET requests beside the measured path.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use reqwest::{Certificate, Client};
+use rustls::crypto::{CryptoProvider, ring};
+use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{sleep, timeout};
+
+use crate::base::secret::Secret;
+use crate::base::units::Nanos;
+use crate::spec::target::{Ready, Target};
+
+/// Longest body that is read.
+const MAX_BODY: usize = 1 << 20;
+/// Longest time for one request.
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// Readiness is asked this often.
+const READY_POLL: Duration = Duration::from_millis(100);
+/// The interrupt flag is looked at this often.
+const INTERRUPT_CHECK: Duration = Duration::from_millis(20);
+
+/// Which proxy control traffic takes. Measured traffic never takes one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Proxy {
+    /// None: control traffic goes the way of the measured requests.
+    #[default]
+    Direct,
+    /// The one that the environment names (`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`).
+    System,
+}
+
+/// Why a deployment could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The CA file cannot be used.
+    #[error("ca file {}: {cause}; it must hold certificates in PEM form", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: String,
+    },
+    /// No client could be made.
+    #[error("cannot set up the control connection: {cause}")]
+    Setup {
+        /// Why.
+        cause: String,
+    },
+    /// The deployment did not become ready.
+    #[error("{url} was not ready after {after}: {seen}; check the deployment's log, `ready.path` and `ready.timeout`")]
+    NotReady {
+        /// What was asked.
+        url: String,
+        /// How long.
+        after: Nanos,
+        /// The last answer.
+        seen: String,
+    },
+    /// The user wants to stop.
+    #[error("interrupted while waiting for the deployment to be ready")]
+    Interrupted,
+}
+
+/// Asks one deployment.
+pub struct Control {
+    runtime: Runtime,
+    client: Client,
+    url: String,
+    api_key: Option<Secret>,
+}
+
+impl Control {
+    /// A control connection to a target. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`ControlError::CaFile`] and [`ControlError::Setup`].
+    pub fn new(target: &Target, api_key: Option<Secret>, proxy: Proxy) -> Result<Self, ControlError> {
+        if CryptoProvider::get_default().is_none() {
+            // Loses only against another thread that installs the same provider.
+            drop(ring::default_provider().install_default());
+        }
+        let failed = |cause: String| ControlError::Setup { cause };
+        let mut builder = Client::builder()
+            .timeout(REQUEST_LIMIT)
+            .user_agent(concat!("servegate/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none());
+        if proxy == Proxy::Direct {
+            builder = builder.no_proxy();
+        }
+        if let Some(file) = &target.ca_file {
+            builder = builder.tls_certs_merge(certificates(Path::new(file))?);
+        }
+        Ok(Self {
+            runtime: Builder::new_current_thread().enable_all().build().map_err(|error| failed(error.to_string()))?,
+            client: builder.build().map_err(|error| failed(error.to_string()))?,
+            url: target.url.trim_end_matches('/').to_owned(),
+            api_key,
+        })
+    }
+
+    /// Asks until the readiness path answers 200; gives the time from the call to that answer.
+    ///
+    /// # Errors
+    /// [`ControlError::NotReady`] after `ready.timeout`; [`ControlError::Interrupted`] within 50 ms of the flag.
+    pub fn ready(&self, ready: &Ready, interrupt: &AtomicBool) -> Result<Nanos, ControlError> {
+        let start = Instant::now();
+        let url = format!("{}{}", self.url, ready.path);
+        let mut seen = "no answer yet".to_owned();
+        let poll = async {
+            loop {
+                match self.request(&url).send().await {
+                    Ok(answer) if answer.status().as_u16() == 200 => return,
+                    Ok(answer) => seen = format!("it answered {}", answer.status()),
+                    Err(error) => seen = cause(&error),
+                }
+                sleep(READY_POLL).await;
+            }
+        };
+        let limit = Duration::from_nanos(ready.timeout.0);
+        let ended = self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = interrupted(interrupt) => None,
+                ended = timeout(limit, poll) => Some(ended.is_ok()),
+            }
+        });
+        let elapsed = Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        match ended {
+            Some(true) => Ok(elapsed),
+            Some(false) => Err(ControlError::NotReady { url, after: ready.timeout, seen }),
+            None => Err(ControlError::Interrupted),
+        }
+    }
+
+    /// The JSON that a path answers with status 200; none for anything else, and for more than 1 MiB.
+    pub(super) fn json(&self, path: &str) -> Option<Value> {
+        let url = format!("{}{path}", self.url);
+        self.runtime.block_on(async {
+            let mut answer = self.request(&url).send().await.ok()?;
+            if answer.status().as_u16() != 200 {
+                return None;
+            }
+            let mut body = Vec::new();
+            while let Some(chunk) = answer.chunk().await.ok()? {
+                body.extend_from_slice(&chunk);
+                if body.len() > MAX_BODY {
+                    return None;
+                }
+            }
+            serde_json::from_slice(&body).ok()
+        })
+    }
+
+    fn request(&self, url: &str) -> reqwest::RequestBuilder {
+        let request = self.client.get(url);
+        match &self.api_key {
+            Some(key) => request.bearer_auth(key.reveal()),
+            None => request,
+        }
+    }
+}
+
+async fn interrupted(flag: &AtomicBool) {
+    while !flag.load(Ordering::Relaxed) {
+        sleep(INTERRUPT_CHECK).await;
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate>, ControlError> {
+    let failed = |cause: String| ControlError::CaFile { path: path.to_owned(), cause };
+    let pem = fs::read(path).map_err(|error| failed(error.to_string()))?;
+    Certificate::from_pem_bundle(&pem).map_err(|error| failed(error.to_string()))
+}
+
+/// The innermost reason of a failed request, in one line.
+fn cause(error: &reqwest::Error) -> String {
+    let mut inner: &dyn std::error::Error = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::{Read as _, Write as _};
+    use std::net::{SocketAddr, TcpListener};
+    use std::thread;
+
+    use super::*;
+    use crate::base::names::Api;
+
+    /// Answers the n-th request (one per connection) with the script's text.
+    fn server(script: fn(usize, &str) -> String) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for (number, mut stream) in listener.incoming().flatten().enumerate() {
+                let mut buffer = [0; 4096];
+                let count = stream.read(&mut buffer).unwrap_or(0);
+                let answer = script(number, std::str::from_utf8(&buffer[..count]).unwrap());
+                // A client that has read enough may be gone.
+                drop(stream.write_all(answer.as_bytes()));
+            }
+        });
+        address
+    }
+
+    fn answer(status: &str, body: &str) -> String {
+        format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    }
+
+    fn control(address: SocketAddr) -> Control {
+        let target = Target {
+            url: format!("http://{address}/"),
+            api: Api::Chat,
+            model: "m".to_owned(),
+            api_key_env: None,
+            ca_file: None,
+            restart: None,
+            ready: Ready::default(),
+            extra_body: serde_json::Map::new(),
+            conditions: BTreeMap::new(),
+        };
+        Control::new(&target, Some(Secret::new("sk-test")), Proxy::Direct).unwrap()
+    }
+
+    #[test]
+    fn readiness_is_asked_until_it_is_200() {
+        let address = server(|number, request| {
+            assert!(request.starts_with("GET /health HTTP/1.1\r\n"), "{request}");
+            if number < 2 { answer("503 Service Unavailable", "") } else { answer("200 OK", "") }
+        });
+        let elapsed = control(address).ready(&Ready::default(), &AtomicBool::new(false)).unwrap();
+        assert!(elapsed >= Nanos::from_millis(200), "two pauses: {elapsed}");
+    }
+
+    #[test]
+    fn what_was_seen_last_is_in_the_error_and_an_interrupt_ends_the_wait() {
+        let short = Ready { timeout: Nanos::from_millis(300), ..Ready::default() };
+        let busy = control(server(|_, _| answer("503 Service Unavailable", "")));
+        let error = busy.ready(&short, &AtomicBool::new(false)).unwrap_err().to_string();
+        assert!(error.contains("503 Service Unavailable") && error.contains("/health was not ready"), "{error}");
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = control(free).ready(&short, &AtomicBool::new(false)).unwrap_err().to_string();
+        assert!(error.contains("refused"), "{error}");
+        let interrupted = control(free).ready(&Ready::default(), &AtomicBool::new(true));
+        assert!(matches!(interrupted, Err(ControlError::Interrupted)));
+    }
+
+    #[test]
+    fn json_comes_with_the_key_and_is_bounded() {
+        let address = server(|_, request| {
+            assert!(request.contains("authorization: Bearer sk-test"), "{request}");
+            match request.split(' ').nth(1) {
+                Some("/version") => answer("200 OK", "{\"version\":\"1\"}"),
+                Some("/large") => answer("200 OK", &format!("[{}1]", "1,".repeat(MAX_BODY))),
+                Some("/text") => answer("200 OK", "ok"),
+                _ => answer("404 Not Found", "{}"),
+            }
+        });
+        let control = control(address);
+        assert_eq!(control.json("/version"), Some(serde_json::json!({"version": "1"})));
+        for path in ["/large", "/text", "/missing"] {
+            assert_eq!(control.json(path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! One small request through the normal path before anything is measured, so that the usual mistakes
+//! are one clear sentence each and not three hundred failed records.
+
+use crate::base::units::Nanos;
+use crate::wire::decoded::{Chunk, Decoded, Outcome, TokenSource};
+use crate::wire::dialect::{Dialect, Template};
+use crate::wire::transport::{Exchange, Failure, Outbound, Transport, Wake};
+
+/// The first request asks for so many tokens.
+const TOKENS: u32 = 16;
+/// Its prompt; not one of a plan.
+const PROMPT: &str = "Count from one to ten.";
+/// Content events that cannot have come in one read unless something held the stream back.
+const HELD_BACK: usize = 8;
+/// At most so many model names are listed in an error.
+const LISTED: usize = 8;
+
+/// The request and what is known of the target.
+#[derive(Clone, Copy)]
+pub struct Trial<'a> {
+    /// HTTP interface of the target.
+    pub dialect: &'a Dialect,
+    /// Its request body.
+    pub template: &'a Template,
+    /// Model that is asked for.
+    pub model: &'a str,
+    /// Models that the target serves, when it tells.
+    pub offered: Option<&'a [String]>,
+    /// Longest time for the answer: a model may be loaded on the first request.
+    pub timeout: Nanos,
+}
+
+/// Why a target is not measured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// No connection.
+    #[error("the target is unreachable: {cause}; check the url and that the deployment is up")]
+    Unreachable {
+        /// Why.
+        cause: String,
+    },
+    /// No TLS.
+    #[error("the TLS handshake failed: {cause}; check http or https in the url, and `ca_file` for a private CA")]
+    Tls {
+        /// Why.
+        cause: String,
+    },
+    /// The connection broke without an answer.
+    #[error(
+        "the target closed the connection without an answer: {cause}; check the port, and http or https in the url"
+    )]
+    Closed {
+        /// Why.
+        cause: String,
+    },
+    /// No answer in time.
+    #[error("the target gave no whole answer within {limit}; check that it is not busy with other traffic")]
+    Silent {
+        /// The limit.
+        limit: Nanos,
+    },
+    /// 401 or 403.
+    #[error("the target refused the API key ({status}); check the environment variable named by `api_key_env`")]
+    Unauthorized {
+        /// HTTP status.
+        status: u16,
+    },
+    /// The model is not served.
+    #[error("the target does not serve model `{model}`; {}", offer(offered))]
+    NoSuchModel {
+        /// The model asked for.
+        model: String,
+        /// What is served, when the target tells.
+        offered: Vec<String>,
+    },
+    /// The path of the interface does not exist.
+    #[error("the target has no `{path}` ({status}); check `api` and the path in the url")]
+    NoSuchPath {
+        /// The path.
+        path: String,
+        /// HTTP status.
+        status: u16,
+    },
+    /// The answer is not a stream.
+    #[error("the target did not stream: {cause}; check `api`, and that no `extra_body` field turns `stream` off")]
+    NotStreaming {
+        /// What came.
+        cause: String,
+    },
+    /// The stream is not that of the interface.
+    #[error("the answer does not look like the `api` of the target: {cause}")]
+    WrongDialect {
+        /// What came.
+        cause: String,
+    },
+    /// Any other refusal.
+    #[error("the target refused a small request: {cause}")]
+    Other {
+        /// What came.
+        cause: String,
+    },
+    /// The user wants to stop.
+    #[error("interrupted during the first request")]
+    Interrupted,
+}
+
+/// Something to know that does not keep the target from being measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Caution {
+    /// No usage object came.
+    #[error(
+        "the stream has no usage: chunks are counted as tokens, and prompt lengths are not checked; \
+         let the server honour `stream_options.include_usage`"
+    )]
+    NoUsage,
+    /// The whole stream came at one instant.
+    #[error("the whole stream arrived in one read: something between servegate and the engine holds it back")]
+    HeldBack,
+}
+
+/// Sends one small request and says what is wrong with the target, if anything.
+///
+/// # Errors
+/// See [`Refused`]; nothing is retried.
+pub fn preflight(trial: Trial<'_>, transport: &mut dyn Transport) -> Result<Vec<Caution>, Refused> {
+    transport.submit(Outbound {
+        id: 0,
+        due: transport.now(),
+        path: trial.dialect.path(),
+        body: trial.template.body(PROMPT, TOKENS, 0),
+        timeout: trial.timeout,
+        stall_timeout: trial.timeout,
+    });
+    let wake = transport.wait(None);
+    transport.abandon();
+    match wake {
+        Wake::Ended(exchange) => {
+            let decoded = trial.dialect.decode(&exchange, trial.template.wanted(TOKENS));
+            judge(&trial, &exchange, decoded)
+        }
+        Wake::Interrupted => Err(Refused::Interrupted),
+        Wake::Reached => Err(Refused::Silent { limit: trial.timeout }),
+    }
+}
+
+fn judge(trial: &Trial<'_>, exchange: &Exchange, decoded: Decoded) -> Result<Vec<Caution>, Refused> {
+    let cause = match (decoded.detail, decoded.hint) {
+        (Some(detail), Some(hint)) => format!("{detail}; {hint}"),
+        (detail, _) => detail.unwrap_or_default(),
+    };
+    match decoded.outcome {
+        // A length of its own is shown by the records; here only the stream counts.
+        Outcome::Ok | Outcome::WrongLength => Ok(cautions(&decoded.chunks, decoded.tokens_from)),
+        Outcome::Connection => Err(match exchange.failure.clone() {
+            Some(Failure::Connect(cause)) => Refused::Unreachable { cause },
+            Some(Failure::Tls(cause)) => Refused::Tls { cause },
+            _ => Refused::Closed { cause },
+        }),
+        Outcome::TimedOut | Outcome::Stalled => Err(Refused::Silent { limit: trial.timeout }),
+        Outcome::HttpError | Outcome::Shed => Err(refusal(trial, exchange.status.unwrap_or_default(), cause)),
+        Outcome::InStreamError => Err(Refused::Other { cause }),
+        Outcome::Malformed | Outcome::Truncated | Outcome::Empty => {
+            let start = exchange.body.trim_ascii_start().first();
+            Err(if matches!(start, Some(b'{' | b'[' | b'<')) {
+                Refused::NotStreaming { cause }
+            } else {
+                Refused::WrongDialect { cause }
+            })
+        }
+    }
+}
+
+fn refusal(trial: &Trial<'_>, status: u16, cause: String) -> Refused {
+    let missing = trial.offered.is_some_and(|offered| !offered.iter().any(|name| name == trial.model));
+    let no_model =
+        || Refused::NoSuchModel { model: trial.model.to_owned(), offered: trial.offered.unwrap_or_default().to_vec() };
+    match status {
+        401 | 403 => Refused::Unauthorized { status },
+        400 | 404 | 422 if missing => no_model(),
+        // An engine's own words on an unknown model; an unknown path gets a generic page.
+        404 if cause.contains("model") => no_model(),
+        404 | 405 => Refused::NoSuchPath { path: trial.dialect.path().to_owned(), status },
+        _ => Refused::Other { cause },
+    }
+}
+
+fn cautions(chunks: &[Chunk], tokens_from: TokenSource) -> Vec<Caution> {
+    let held_back = chunks.len() >= HELD_BACK && chunks.windows(2).all(|pair| pair.first() == pair.last());
+    let no_usage = matches!(tokens_from, TokenSource::Chunks);
+    [(no_usage, Caution::NoUsage), (held_back, Caution::HeldBack)]
+        .into_iter()
+        .filter_map(|(holds, caution)| holds.then_some(caution))
+        .collect()
+}
+
+fn offer(offered: &[String]) -> String {
+    if offered.is_empty() {
+        return "it does not tell which it serves".to_owned();
+    }
+    let more = if offered.len() > LISTED { " and others" } else { "" };
+    let names: Vec<_> = offered.iter().take(LISTED).map(|name| format!("`{name}`")).collect();
+    format!("it serves {}{more}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::names::Api;
+    use crate::wire::dialect;
+    use crate::wire::transport::Read;
+
+    /// Answers with one exchange.
+    struct Once(Option<Exchange>);
+
+    impl Transport for Once {
+        fn now(&self) -> Nanos {
+            Nanos::ZERO
+        }
+        fn submit(&mut self, request: Outbound) {
+            assert_eq!(request.path, "/v1/completions");
+            assert!(String::from_utf8_lossy(&request.body).contains("\"model\":\"m\""));
+        }
+        fn wait(&mut self, _until: Option<Nanos>) -> Wake {
+            self.0.take().map_or(Wake::Interrupted, |exchange| Wake::Ended(Box::new(exchange)))
+        }
+        fn abandon(&mut self) {}
+    }
+
+    /// A response whose body came in pieces, one read each.
+    fn response(status: Option<u16>, pieces: &[&str], failure: Option<Failure>) -> Exchange {
+        let mut exchange = Exchange {
+            id: 0,
+            due: Nanos::ZERO,
+            sent: Nanos::ZERO,
+            connect: None,
+            status,
+            head: None,
+            body: Vec::new(),
+            reads: Vec::new(),
+            end: Nanos::from_millis(100),
+            failure,
+        };
+        for (at, piece) in (1..).zip(pieces) {
+            exchange.body.extend_from_slice(piece.as_bytes());
+            exchange.reads.push(Read { at: Nanos::from_millis(at), end: exchange.body.len() });
+        }
+        exchange
+    }
+
+    fn look(offered: Option<&[String]>, exchange: Exchange) -> Result<Vec<Caution>, Refused> {
+        let dialect = dialect::of(Api::Completions);
+        let template = Template::new(&dialect, "m", &serde_json::Map::new());
+        let timeout = Nanos::from_secs(60);
+        preflight(
+            Trial { dialect: &dialect, template: &template, model: "m", offered, timeout },
+            &mut Once(Some(exchange)),
+        )
+    }
+
+    const TOKEN: &str = "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n";
+    const FINISH: &str = "data: {\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":\"length\"}]}\n\n";
+    const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":6,\"completion_tokens\":2}}\n\n";
+    const DONE: &str = "data: [DONE]\n\n";
+
+    #[test]
+    fn a_target_in_order_passes_and_oddities_are_named() {
+        assert_eq!(look(None, response(Some(200), &[TOKEN, TOKEN, FINISH, USAGE, DONE], None)), Ok(vec![]));
+        assert_eq!(look(None, response(Some(200), &[TOKEN, TOKEN, FINISH, DONE], None)), Ok(vec![Caution::NoUsage]));
+        let at_once = [&TOKEN.repeat(9), FINISH, USAGE, DONE].concat();
+        assert_eq!(look(None, response(Some(200), &[&at_once], None)), Ok(vec![Caution::HeldBack]));
+    }
+
+    #[test]
+    fn the_usual_mistakes_are_one_sentence_each() {
+        let failed = |failure| look(None, response(None, &[], Some(failure))).unwrap_err();
+        let cause = || "refused".to_owned();
+        assert_eq!(failed(Failure::Connect(cause())), Refused::Unreachable { cause: cause() });
+        assert_eq!(failed(Failure::Tls(cause())), Refused::Tls { cause: cause() });
+        assert!(matches!(failed(Failure::Cut(cause())), Refused::Closed { .. }));
+        assert_eq!(failed(Failure::TimedOut), Refused::Silent { limit: Nanos::from_secs(60) });
+    }
+
+    #[test]
+    fn answers_that_are_no_streams_of_the_interface_say_what_to_check() {
+        let answered = |status, body: &str| look(None, response(Some(status), &[body], None)).unwrap_err();
+        assert_eq!(answered(401, "{}"), Refused::Unauthorized { status: 401 });
+        let unknown = "{\"error\":{\"message\":\"The model `m` does not exist.\",\"code\":404}}";
+        assert!(matches!(answered(404, unknown), Refused::NoSuchModel { .. }));
+        let path = "/v1/completions".to_owned();
+        assert_eq!(answered(404, "{\"detail\":\"Not Found\"}"), Refused::NoSuchPath { path, status: 404 });
+        assert!(matches!(answered(500, "boom"), Refused::Other { cause } if cause.contains("boom")));
+        assert!(matches!(answered(200, "{\"choices\":[{\"text\":\"whole\"}]}"), Refused::NotStreaming { .. }));
+        assert!(matches!(answered(200, "<html>"), Refused::NotStreaming { .. }));
+        assert!(matches!(answered(200, "data: 7\n\n"), Refused::WrongDialect { .. }));
+        assert!(matches!(answered(200, ""), Refused::WrongDialect { .. }));
+    }
+
+    #[test]
+    fn an_unknown_model_names_what_is_served() {
+        let offered = ["tiny", "large"].map(str::to_owned);
+        let error = look(Some(&offered), response(Some(400), &["{}"], None)).unwrap_err().to_string();
+        assert_eq!(error, "the target does not serve model `m`; it serves `tiny`, `large`");
+        let served = ["m".to_owned()];
+        let error = look(Some(&served), response(Some(400), &["{\"error\":\"bad\"}"], None)).unwrap_err();
+        assert!(matches!(error, Refused::Other { .. }));
+    }
+}

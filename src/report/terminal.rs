@@ -1,0 +1,329 @@
+//! The answer on a terminal: 80 columns, plain words; colour only repeats what the words say.
+
+use std::iter;
+
+use crate::report::effects::{Effects, Row};
+use crate::report::escape::{terminal as text, without_runner_commands};
+use crate::report::format;
+use crate::report::view::{CheckView, View};
+use crate::verdict::judgement::Verdict;
+
+/// Columns that every line keeps within.
+pub const WIDTH: usize = 80;
+
+/// The report. `colour` adds ANSI colours to verdicts; nothing else differs.
+pub fn render(view: &View<'_>, colour: bool) -> String {
+    let mut screen = Screen { text: String::new(), colour };
+    screen.paragraph(&text(&view.headline), "", "", Some(view.judgement.verdict));
+    for policy in &view.policies {
+        let judged = policy.policy;
+        let line = format!("{}: {} - {}", text(&judged.policy), judged.verdict, text(&judged.sentence));
+        screen.paragraph(&line, "  ", "    ", Some(judged.verdict));
+    }
+    attention(&mut screen, view);
+    effects(&mut screen, &view.effects);
+    checks(&mut screen, view);
+    screen.heading("Notes");
+    for policy in &view.policies {
+        for note in policy.notes() {
+            screen.paragraph(&format!("{}: {}", text(&policy.policy.policy), text(&note)), "  ", "    ", None);
+        }
+    }
+    screen.heading("Counts");
+    for policy in &view.policies {
+        screen.paragraph(&format!("{}: {}", text(&policy.policy.policy), policy.counts()), "  ", "    ", None);
+    }
+    let exit = format!("exit code {}, exit policy {}", view.exit_code, view.context.exit_policy.id());
+    screen.paragraph(&exit, "  ", "    ", None);
+    if !view.next_steps.is_empty() || !view.context.files.is_empty() {
+        screen.heading("Next steps");
+    }
+    for step in &view.next_steps {
+        screen.paragraph(&text(step), "  - ", "    ", None);
+    }
+    if !view.context.files.is_empty() {
+        let files: Vec<String> = view.context.files.iter().map(|file| text(file)).collect();
+        screen.paragraph(&format!("read the reports: {}", files.join(", ")), "  - ", "    ", None);
+    }
+    screen.text
+}
+
+struct Screen {
+    text: String,
+    colour: bool,
+}
+
+impl Screen {
+    fn heading(&mut self, title: &str) {
+        self.text.push('\n');
+        self.text.push_str(title);
+        self.text.push('\n');
+    }
+
+    /// Wraps `text` to the width. With a verdict, its first mention is coloured.
+    fn paragraph(&mut self, text: &str, first: &str, other: &str, verdict: Option<Verdict>) {
+        let mut verdict = verdict.filter(|_| self.colour);
+        let text = without_runner_commands(text);
+        for (i, line) in wrap(&text, WIDTH - other.len().max(first.len())).into_iter().enumerate() {
+            self.text.push_str(if i == 0 { first } else { other });
+            let painted = verdict.and_then(|verdict| paint(&line, verdict));
+            if painted.is_some() {
+                verdict = None;
+            }
+            self.text.push_str(painted.as_deref().unwrap_or(&line));
+            self.text.push('\n');
+        }
+    }
+}
+
+/// The line with the verdict's word in colour; none when the word is not in it.
+fn paint(line: &str, verdict: Verdict) -> Option<String> {
+    let upper = verdict.id().to_uppercase().replace('_', " ");
+    let word = [upper.as_str(), verdict.id()].into_iter().find(|word| line.contains(word))?;
+    let code = match verdict {
+        Verdict::Pass => 32,
+        Verdict::Warn | Verdict::Inconclusive => 33,
+        Verdict::NotComparable | Verdict::Error => 35,
+        Verdict::Fail => 31,
+        Verdict::NotApplicable => 90,
+    };
+    Some(line.replacen(word, &format!("\u{1b}[{code}m{word}\u{1b}[0m"), 1))
+}
+
+fn attention(screen: &mut Screen, view: &View<'_>) {
+    if !view.blocking.is_empty() || view.findings().next().is_some() {
+        screen.heading(view.blocking_title());
+    }
+    for view in &view.blocking {
+        sentence(screen, view);
+    }
+    for finding in view.findings() {
+        let cell = finding.cell.as_ref().map(|cell| format!(" at {}", text(cell))).unwrap_or_default();
+        let line = format!("{} {}{cell}: {}", finding.verdict, finding.code, text(&finding.message));
+        screen.paragraph(&line, "  - ", "    ", Some(finding.verdict));
+    }
+    if !view.tolerated.is_empty() {
+        screen.heading("What does not block");
+    }
+    for view in &view.tolerated {
+        sentence(screen, view);
+    }
+}
+
+fn sentence(screen: &mut Screen, view: &CheckView<'_>) {
+    let check = view.check;
+    let asides = view.asides().iter().map(|aside| format!(" ({})", text(aside))).collect::<Vec<_>>().concat();
+    let head = format!("{} {} of {}", check.verdict, text(&check.id), text(view.policy));
+    screen.paragraph(&format!("{head}: {}{asides}", text(&check.reason)), "  - ", "    ", Some(check.verdict));
+}
+
+/// Width of a column of the table of effects; the first is as wide.
+const COLUMN: usize = 19;
+/// Cells side by side: with the column of names they fit the width.
+const CELLS: usize = 3;
+
+/// As many cells side by side as fit; more go below.
+fn effects(screen: &mut Screen, effects: &Effects) {
+    if effects.rows.is_empty() {
+        return;
+    }
+    screen.heading("Change by cell (candidate against baseline, 90 % interval)");
+    let indices: Vec<usize> = (0..effects.columns.len()).collect();
+    for block in indices.chunks(CELLS) {
+        let heads = effects.columns.iter().enumerate().filter(|(i, _)| block.contains(i));
+        line(screen, iter::once(String::new()).chain(heads.map(|(_, column)| text(&column.label))));
+        for row in &effects.rows {
+            effect_row(screen, row, block);
+        }
+    }
+    for flip in effects.flips() {
+        screen.paragraph(&text(&flip), "  ", "    ", None);
+    }
+}
+
+fn effect_row(screen: &mut Screen, row: &Row, block: &[usize]) {
+    let cells: Vec<_> =
+        row.cells.iter().enumerate().filter(|(i, _)| block.contains(i)).map(|(_, cell)| *cell).collect();
+    if cells.iter().all(Option::is_none) {
+        return;
+    }
+    let change = cells.iter().map(|cell| match cell {
+        Some((effect, mark)) => format!("{} {}", format::change(row.metric, effect.change), mark.id()),
+        None => format::MISSING.to_owned(),
+    });
+    line(screen, iter::once(row.name()).chain(change));
+    let interval =
+        cells.iter().map(|cell| cell.map(|(effect, _)| format::interval(effect.low, effect.high)).unwrap_or_default());
+    line(screen, iter::once(String::new()).chain(interval));
+}
+
+/// One table line of columns [`COLUMN`] wide; a longer text is cut.
+fn line(screen: &mut Screen, cells: impl Iterator<Item = String>) {
+    let line: String = cells.map(|cell| pad(&fit(&cell, COLUMN - 1), COLUMN)).collect();
+    screen.text.push_str("  ");
+    screen.text.push_str(line.trim_end());
+    screen.text.push('\n');
+}
+
+/// Widths of the table of checks: verdict, check, change, interval, margin, minimum detectable effect.
+const CHECKS: [usize; 6] = [15, 22, 9, 17, 8, 7];
+
+fn checks(screen: &mut Screen, view: &View<'_>) {
+    screen.heading("All checks");
+    check_line(screen, &["verdict", "check", "change", "90 % interval", "margin", "MDE"].map(String::from), None);
+    for policy in &view.policies {
+        screen.paragraph(&format!("{}:", text(&policy.policy.policy)), "  ", "  ", None);
+        for view in &policy.checks {
+            let check = view.check;
+            let margin = format::harm(check.metric, Some(check.margin));
+            let cells = [
+                check.verdict.id().to_owned(),
+                text(&check.id),
+                view.change(),
+                view.interval(),
+                margin,
+                view.detectable(),
+            ];
+            check_line(screen, &cells, Some(check.verdict));
+        }
+    }
+    let legend = "margin: the harm allowed; MDE: minimum detectable effect, the true harm that would have failed \
+                  with 80 % probability";
+    screen.paragraph(legend, "  ", "  ", None);
+}
+
+/// One row; a name that does not fit stands on lines of its own, with the numbers below.
+fn check_line(screen: &mut Screen, cells: &[String; 6], verdict: Option<Verdict>) {
+    let [word, name, numbers @ ..] = cells;
+    let [word_width, name_width, widths @ ..] = CHECKS;
+    let mut row = pad(word, word_width);
+    if width(name) < name_width {
+        row.push_str(&pad(name, name_width));
+    } else {
+        screen.paragraph(&format!("{row}{name}"), "  ", "                 ", verdict);
+        row = " ".repeat(word_width + name_width);
+    }
+    let numbers = numbers.iter().zip(widths).map(|(number, width)| pad(&fit(number, width - 1), width));
+    row.extend(numbers);
+    let row = row.trim_end();
+    let painted = verdict.filter(|_| screen.colour).and_then(|verdict| paint(row, verdict));
+    screen.text.push_str("  ");
+    screen.text.push_str(painted.as_deref().unwrap_or(row));
+    screen.text.push('\n');
+}
+
+/// Columns that a text takes at most: a character outside ASCII may be wide.
+fn width(text: &str) -> usize {
+    text.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum()
+}
+
+fn pad(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// The text, cut to a width.
+fn fit(text: &str, columns: usize) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if width(&out) + width(c.encode_utf8(&mut [0; 4])) > columns {
+            break;
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Lines of at most `columns`, broken at spaces, and inside a word only where it is longer than a line.
+fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        if !line.is_empty() && width(&line) + 1 + width(word) > columns {
+            lines.push(std::mem::take(&mut line));
+        } else if !line.is_empty() {
+            line.push(' ');
+        }
+        let mut rest = word;
+        while width(&line) + width(rest) > columns {
+            let head = fit(rest, columns - width(&line));
+            rest = rest.strip_prefix(head.as_str()).unwrap_or_default();
+            lines.push(std::mem::take(&mut line) + &head);
+        }
+        line.push_str(rest);
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::report::fixture;
+    use crate::report::view::ExitPolicy;
+    use crate::verdict::judgement::Judgement;
+
+    fn rendered(judgement: &Judgement, colour: bool) -> String {
+        render(&View::new(judgement, &fixture::context(ExitPolicy::Strict)), colour)
+    }
+
+    #[test]
+    fn the_screen_is_as_documented() {
+        insta::assert_snapshot!(rendered(&fixture::rich(), false));
+    }
+
+    #[test]
+    fn hostile_text_is_written_as_text() {
+        insta::assert_snapshot!("hostile", rendered(&fixture::hostile(&fixture::hostile_texts(), None), false));
+    }
+
+    #[test]
+    fn colour_only_repeats_what_the_words_say() {
+        let plain = rendered(&fixture::rich(), false);
+        let coloured = rendered(&fixture::rich(), true);
+        assert!(coloured.starts_with("\u{1b}[31mFAIL\u{1b}[0m: v1.5.0-fp8kv"));
+        let mut stripped = coloured;
+        for code in ["31", "32", "33", "35", "90", "0"] {
+            stripped = stripped.replace(&format!("\u{1b}[{code}m"), "");
+        }
+        assert_eq!(stripped, plain);
+    }
+
+    #[test]
+    fn lines_break_at_spaces_and_long_words_inside() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("a abcdefghij", 4), ["a", "abcd", "efgh", "ij"]);
+        assert_eq!(wrap("", 4), [""]);
+        assert_eq!(fit("\u{4e2d}\u{4e2d}\u{4e2d}", 5), "\u{4e2d}\u{4e2d}");
+    }
+
+    #[test]
+    fn a_name_too_long_for_its_column_keeps_its_numbers() {
+        let mut judgement = fixture::rich();
+        judgement.policies[0].checks[0].id = "output_tokens.value@a-cell-with-a-long-name".to_owned();
+        let screen = rendered(&judgement, false);
+        assert!(screen.contains("  fail           output_tokens.value@a-cell-with-a-long-name\n"), "{screen}");
+        assert!(screen.lines().all(|line| width(line) <= WIDTH));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_text_keeps_within_the_width_and_controls_nothing(
+            texts in prop::collection::vec(any::<String>(), 1..8),
+            number in any::<f64>(),
+        ) {
+            for screen in [
+                rendered(&fixture::hostile(&texts, Some(number)), false),
+                rendered(&fixture::hostile(&["x".repeat(2_000)], None), false),
+            ] {
+                prop_assert!(!screen.chars().any(|c| c.is_control() && c != '\n'));
+                prop_assert!(!screen.contains("::") && !screen.contains("##["));
+                for line in screen.lines() {
+                    prop_assert!(width(line) <= WIDTH, "{line}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The one view model: a judgement with what every report says about it in the same words.
+
+use std::cmp::Reverse;
+
+use serde::Serialize;
+
+use crate::base::names::Role;
+use crate::report::effects::Effects;
+use crate::report::format;
+use crate::verdict::judgement::{CheckJudgement, Design, Difference, Finding, Judgement, PolicyJudgement, Verdict};
+
+/// What a verdict does to the exit code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitPolicy {
+    /// Everything but pass and warn blocks.
+    #[default]
+    Strict,
+    /// Nothing blocks; every output says so.
+    Advisory,
+}
+
+impl ExitPolicy {
+    /// The text form.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Advisory => "advisory",
+        }
+    }
+}
+
+/// What a report says besides the judgement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    /// What the verdict does to the exit code.
+    pub exit_policy: ExitPolicy,
+    /// Version of servegate.
+    pub version: String,
+    /// The report files of this decision, as a reader finds them.
+    pub files: Vec<String>,
+}
+
+/// A judgement ready to be written. All text is as it came: exporters escape it.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    /// What is reported.
+    pub judgement: &'a Judgement,
+    /// What is said besides.
+    pub context: &'a Context,
+    /// The answer in one sentence, advisory mode included.
+    pub headline: String,
+    /// The exit code of the process under the exit policy.
+    pub exit_code: u8,
+    /// One per policy, in the order given.
+    pub policies: Vec<PolicyView<'a>>,
+    /// Checks worse than pass that block (or would, were the mode not advisory), most severe first.
+    pub blocking: Vec<CheckView<'a>>,
+    /// Checks worse than pass that do not block, most severe first.
+    pub tolerated: Vec<CheckView<'a>>,
+    /// Metrics side by side over their cells.
+    pub effects: Effects,
+    /// What a reader can do now, most useful first.
+    pub next_steps: Vec<String>,
+}
+
+/// One policy.
+#[derive(Clone, Debug)]
+pub struct PolicyView<'a> {
+    /// Its judgement.
+    pub policy: &'a PolicyJudgement,
+    /// Its checks, in policy order.
+    pub checks: Vec<CheckView<'a>>,
+}
+
+/// One check.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckView<'a> {
+    /// Name of its policy.
+    pub policy: &'a str,
+    /// Its judgement.
+    pub check: &'a CheckJudgement,
+    /// Whether it contributes to what blocks: a required check that is not shown inside its margin, or a
+    /// guard that is shown worse or could not be measured.
+    pub blocks: bool,
+}
+
+impl<'a> View<'a> {
+    /// The view of a judgement.
+    pub fn new(judgement: &'a Judgement, context: &'a Context) -> Self {
+        let policies: Vec<_> = judgement.policies.iter().map(PolicyView::new).collect();
+        let raised = policies.iter().flat_map(|view| view.checks.iter().copied());
+        let mut raised: Vec<_> = raised.filter(|view| view.check.verdict > Verdict::Pass).collect();
+        raised.sort_by_key(|view| Reverse(view.check.verdict));
+        let (blocking, tolerated): (Vec<_>, Vec<_>) = raised.into_iter().partition(|view| view.blocks);
+        Self {
+            judgement,
+            context,
+            headline: headline(judgement, context.exit_policy),
+            exit_code: match context.exit_policy {
+                ExitPolicy::Strict => judgement.verdict.exit_code(),
+                ExitPolicy::Advisory => 0,
+            },
+            next_steps: next_steps(judgement, &blocking),
+            effects: Effects::of(judgement),
+            policies,
+            blocking,
+            tolerated,
+        }
+    }
+}
+
+impl View<'_> {
+    /// What heads the blocking checks and the findings.
+    pub const fn blocking_title(&self) -> &'static str {
+        match self.context.exit_policy {
+            ExitPolicy::Strict => "What blocks",
+            ExitPolicy::Advisory => "What would block",
+        }
+    }
+
+    /// The findings of all policies.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.policies.iter().flat_map(|view| &view.policy.findings)
+    }
+}
+
+impl<'a> PolicyView<'a> {
+    fn new(policy: &'a PolicyJudgement) -> Self {
+        let checks = policy.checks.iter().map(|check| CheckView::new(&policy.policy, check)).collect();
+        Self { policy, checks }
+    }
+
+    /// How many checks have each verdict, most severe first: `1 fail, 3 pass`.
+    pub fn counts(&self) -> String {
+        let counts: Vec<_> = self.policy.counts.iter().rev().map(|(verdict, n)| format!("{n} {verdict}")).collect();
+        if counts.is_empty() { "no checks".to_owned() } else { counts.join(", ") }
+    }
+
+    /// What was compared, the conditions that differ, and the policy's notes: one sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = vec![compared(&self.policy.design)];
+        notes.extend(self.policy.differences.iter().map(difference));
+        notes.extend(self.policy.notes.iter().cloned());
+        notes
+    }
+}
+
+impl<'a> CheckView<'a> {
+    fn new(policy: &'a str, check: &'a CheckJudgement) -> Self {
+        let blocks = match check.role {
+            Role::Required => check.verdict >= Verdict::Inconclusive,
+            Role::Guard => matches!(check.verdict, Verdict::Fail | Verdict::Error),
+            Role::Advisory => false,
+        };
+        Self { policy, check, blocks }
+    }
+
+    /// The numbers by name, in the order of the reports; `n/a` where one is missing.
+    pub fn numbers(&self) -> [(&'static str, String); 8] {
+        let (check, metric) = (self.check, self.check.metric);
+        let (mut baseline, mut candidate) = (format::MISSING.to_owned(), format::MISSING.to_owned());
+        if let Some(effect) = check.effect {
+            baseline = format::value(metric, effect.baseline);
+            candidate = format::value(metric, effect.candidate);
+        }
+        [
+            ("baseline", baseline),
+            ("candidate", candidate),
+            ("change", self.change()),
+            ("90 % interval", self.interval()),
+            ("margin", format::harm(metric, Some(check.margin))),
+            ("minimum detectable effect", self.detectable()),
+            ("p (worse than the margin, Holm-adjusted)", format::p_value(check.p_fail)),
+            ("p (inside the margin)", format::p_value(check.p_pass)),
+        ]
+    }
+
+    /// The change: `+14.5 %`.
+    pub fn change(&self) -> String {
+        let metric = self.check.metric;
+        self.check.effect.map_or_else(|| format::MISSING.to_owned(), |effect| format::change(metric, effect.change))
+    }
+
+    /// Its interval: `[+12.1, +16.9]`.
+    pub fn interval(&self) -> String {
+        self.check.effect.map_or_else(|| format::MISSING.to_owned(), |effect| format::interval(effect.low, effect.high))
+    }
+
+    /// The minimum detectable effect: `3.1 %`.
+    pub fn detectable(&self) -> String {
+        format::harm(self.check.metric, self.check.minimum_detectable)
+    }
+
+    /// What the verdict leaves open: for a pass the harm it could have missed, for an inconclusive check
+    /// what would decide it.
+    pub fn outlook(&self) -> Option<String> {
+        match self.check.verdict {
+            Verdict::Pass | Verdict::Warn => {
+                Some(format!("a true harm of {} would have failed with 80 % probability", self.detectable()))
+            }
+            Verdict::Inconclusive => {
+                let text = self.check.to_decide.as_deref().unwrap_or("more runs; how many is not known");
+                Some(format!("to decide: {text}"))
+            }
+            Verdict::NotApplicable | Verdict::NotComparable | Verdict::Error | Verdict::Fail => None,
+        }
+    }
+
+    /// What its sentence has in brackets behind the reason: outlook and excuse.
+    pub fn asides(&self) -> Vec<String> {
+        self.outlook().into_iter().chain(self.excuse().map(str::to_owned)).collect()
+    }
+
+    /// Why a check that is not passed does not block.
+    pub fn excuse(&self) -> Option<&'static str> {
+        match (self.check.verdict > Verdict::Warn && !self.blocks, self.check.role) {
+            (true, Role::Guard) => Some("guard: blocks only when shown worse"),
+            (true, Role::Advisory) => Some("advisory check: never blocks"),
+            _ => None,
+        }
+    }
+}
+
+fn headline(judgement: &Judgement, exit_policy: ExitPolicy) -> String {
+    let candidate = &judgement.candidate;
+    let answer = match judgement.verdict {
+        Verdict::Pass => format!("PASS: {candidate} may ship"),
+        Verdict::Warn => format!("WARN: {candidate} may ship, with warnings"),
+        Verdict::NotApplicable => format!("NOT APPLICABLE: no policy applies to {candidate}"),
+        Verdict::Fail => format!("FAIL: {candidate} is shown worse than its baseline"),
+        Verdict::Inconclusive => format!("INCONCLUSIVE: {candidate} is not shown to be inside its margins"),
+        Verdict::NotComparable => format!("NOT COMPARABLE: {candidate} may not be compared with its baseline"),
+        Verdict::Error => format!("ERROR: {candidate} could not be judged"),
+    };
+    let by: Vec<_> = judgement
+        .policies
+        .iter()
+        .filter(|policy| policy.verdict == judgement.verdict)
+        .map(|policy| policy.policy.as_str())
+        .collect();
+    let by = match (judgement.policies.len(), by.as_slice()) {
+        (0, _) => " (no policy was judged)".to_owned(),
+        (n, by) if by.len() < n && !by.is_empty() => format!(" (by policy {})", by.join(", ")),
+        _ => String::new(),
+    };
+    let advisory = match exit_policy {
+        ExitPolicy::Strict => "",
+        ExitPolicy::Advisory => " Advisory mode: this verdict is reported and not enforced; the exit code is 0.",
+    };
+    format!("{answer}{by}.{advisory}")
+}
+
+fn compared(design: &Design) -> String {
+    let baseline = design.baseline.as_ref().map_or_else(
+        || "no baseline".to_owned(),
+        |release| {
+            let sessions = format::count(design.baseline_sessions, "session");
+            format!("baseline {release} ({sessions}, {})", format::count(design.baseline_runs, "run"))
+        },
+    );
+    let restarted = if design.restarted { "" } else { "; no restart between runs, so the session effect is unknown" };
+    format!(
+        "compared: {} and {} with {baseline}; plan {}{restarted}",
+        format::count(design.candidate_runs, "candidate run"),
+        format::count(design.controls, "control"),
+        design.plan
+    )
+}
+
+fn difference(difference: &Difference) -> String {
+    let value = |side: &Option<String>| side.clone().unwrap_or_else(|| "unknown".to_owned());
+    let allowed = if difference.allowed { "allowed" } else { "not declared under `treatment`" };
+    format!("{}: {} -> {} ({allowed})", difference.condition, value(&difference.baseline), value(&difference.candidate))
+}
+
+fn next_steps(judgement: &Judgement, blocking: &[CheckView<'_>]) -> Vec<String> {
+    let mut steps = Vec::new();
+    let first = |verdict| blocking.iter().map(|view| view.check).find(|check| check.verdict == verdict);
+    let any = |verdict| judgement.policies.iter().any(|policy| policy.verdict == verdict) || first(verdict).is_some();
+    if any(Verdict::Fail) {
+        steps.push(
+            "if the regression is accepted: approve the release and refresh with \
+             servegate baseline refresh --rebase REASON"
+                .to_owned(),
+        );
+    }
+    if let Some(check) = first(Verdict::Inconclusive) {
+        let decide = check.to_decide.as_deref().unwrap_or("measure more runs");
+        steps.push(format!("to decide {}: {decide}", check.id));
+    }
+    if any(Verdict::NotComparable) {
+        steps.push(
+            "declare the intended change under `treatment`, or refresh the baseline: servegate baseline refresh"
+                .to_owned(),
+        );
+    }
+    if any(Verdict::Error) {
+        steps.push(
+            "repair what the findings name and measure again: an error says nothing about the candidate".to_owned(),
+        );
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn the_headline_names_the_verdict_and_who_gives_it() {
+        let mut judgement = fixture::rich();
+        let strict = fixture::context(ExitPolicy::Strict);
+        let view = View::new(&judgement, &strict);
+        assert_eq!(view.headline, "FAIL: v1.5.0-fp8kv is shown worse than its baseline (by policy chat).");
+        assert_eq!(view.exit_code, 1);
+        let advisory = fixture::context(ExitPolicy::Advisory);
+        assert_eq!(View::new(&judgement, &advisory).exit_code, 0);
+        judgement.policies.clear();
+        judgement.verdict = Verdict::Error;
+        let view = View::new(&judgement, &strict);
+        assert_eq!(view.headline, "ERROR: v1.5.0-fp8kv could not be judged (no policy was judged).");
+        assert_eq!(view.exit_code, 4);
+    }
+
+    #[test]
+    fn what_blocks_stands_first_and_roles_decide_what_blocks() {
+        let judgement = fixture::rich();
+        let context = fixture::context(ExitPolicy::Strict);
+        let view = View::new(&judgement, &context);
+        let ids = |views: &[CheckView<'_>]| views.iter().map(|view| view.check.id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids(&view.blocking), ["tpot.p50@c1", "error_rate.value@burst", "tpot.p50@c8"]);
+        assert_eq!(ids(&view.tolerated), ["throughput.value@c64", "ttft.p90@c64", "stall.p90@c8"]);
+        assert_eq!(view.policies[0].counts(), "2 fail, 1 error, 2 inconclusive, 1 warn, 2 pass");
+    }
+
+    #[test]
+    fn a_pass_says_what_it_could_have_missed_and_an_undecided_check_what_would_decide_it() {
+        let judgement = fixture::rich();
+        let context = fixture::context(ExitPolicy::Strict);
+        for check in View::new(&judgement, &context).policies.into_iter().flat_map(|policy| policy.checks) {
+            let outlook = check.outlook();
+            match check.check.verdict {
+                Verdict::Pass | Verdict::Warn => assert!(outlook.unwrap().contains("80 % probability")),
+                Verdict::Inconclusive => assert!(outlook.unwrap().starts_with("to decide: ")),
+                Verdict::NotApplicable | Verdict::NotComparable | Verdict::Error | Verdict::Fail => {
+                    assert_eq!(outlook, None);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The second half of reading a policy: its references to the cells of its workload.
+
+use std::collections::BTreeMap;
+
+use crate::base::diagnostic::Diagnostic;
+use crate::base::names::{Metric, Role, Scale};
+use crate::spec::document::Reading;
+use crate::spec::findings::{Fault, Findings, Mark};
+use crate::spec::policy::{Check, Policy};
+use crate::spec::text::{escape, list, nearest, quote};
+use crate::spec::workload::{Cell, Workload};
+
+/// A policy as written, as far as it could be read, with all findings so far. [`PolicyDraft::bind`] is the only
+/// way to a [`Policy`].
+#[derive(Clone, Debug)]
+pub struct PolicyDraft {
+    /// Without checks.
+    policy: Option<Policy>,
+    /// None where a check is wrong in itself.
+    entries: Vec<Option<Entry>>,
+    workload: Option<(String, Mark)>,
+    findings: Findings,
+}
+
+/// One item of `checks`.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// The check without its cell.
+    pub(super) check: Check,
+    pub(super) role_is_default: bool,
+    pub(super) cells: Cells,
+    pub(super) path: String,
+    pub(super) at: Mark,
+}
+
+impl Entry {
+    pub(super) const fn template(&self) -> &Check {
+        &self.check
+    }
+}
+
+/// Which cells a check is about.
+#[derive(Clone, Debug)]
+pub(super) enum Cells {
+    All,
+    Named(Vec<NamedCell>),
+}
+
+/// The name of a cell in a policy, and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct NamedCell {
+    pub(super) name: String,
+    pub(super) at: Mark,
+    pub(super) path: String,
+}
+
+impl PolicyDraft {
+    pub(super) const fn new(
+        policy: Option<Policy>,
+        entries: Vec<Option<Entry>>,
+        workload: Option<(String, Mark)>,
+        findings: Findings,
+    ) -> Self {
+        Self { policy, entries, workload, findings }
+    }
+
+    /// The path of the workload file, relative to the policy's folder; none if the policy does not name one.
+    pub fn workload(&self) -> Option<&str> {
+        self.workload.as_ref().map(|(path, _)| path.as_str())
+    }
+
+    /// Resolves the cells and returns the policy if nothing is wrong with it.
+    ///
+    /// # Errors
+    /// Every problem of the file, those of the first reading included.
+    pub fn bind(self, workload: &Workload) -> Result<Reading<Policy>, Vec<Diagnostic>> {
+        let Self { policy, entries, mut findings, .. } = self;
+        let mut binding = Binding { workload, ids: BTreeMap::new(), checks: Vec::new() };
+        for entry in entries.iter().flatten() {
+            binding.entry(entry, &mut findings);
+        }
+        let complete = entries.iter().all(Option::is_some) && !binding.checks.is_empty();
+        let policy = policy.filter(|_| complete).map(|policy| Policy { checks: binding.checks, ..policy });
+        Reading::end(policy, findings)
+    }
+
+    /// The findings when the workload file is not there, for this `reason` in words.
+    pub fn without_workload(mut self, reason: &str) -> Vec<Diagnostic> {
+        if let Some((path, at)) = &self.workload {
+            let message = format!("the workload {} cannot be read: {}", quote(path), escape(reason, 200));
+            let help = "the path counts from the policy's folder";
+            self.findings.error(at, "workload", Fault::new("missing-workload", message, help));
+        }
+        self.findings.into_sorted()
+    }
+
+    /// The findings of the first reading alone, when the workload has findings of its own.
+    pub fn into_findings(self) -> Vec<Diagnostic> {
+        self.findings.into_sorted()
+    }
+}
+
+struct Binding<'w> {
+    workload: &'w Workload,
+    /// The line of each check by its id.
+    ids: BTreeMap<String, u32>,
+    checks: Vec<Check>,
+}
+
+impl Binding<'_> {
+    fn entry(&mut self, entry: &Entry, findings: &mut Findings) {
+        match &entry.cells {
+            Cells::All => {
+                for cell in &self.workload.cells {
+                    self.check(entry, cell, (&entry.at, &entry.path), findings);
+                }
+            }
+            Cells::Named(names) => {
+                for NamedCell { name, at, path } in names {
+                    match self.workload.cells.iter().find(|cell| cell.name == *name) {
+                        Some(cell) => self.check(entry, cell, (at, path), findings),
+                        None => findings.error(at, path, unknown_cell(name, self.workload)),
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(&mut self, entry: &Entry, cell: &Cell, (at, path): (&Mark, &str), findings: &mut Findings) {
+        let mut check = Check { cell: cell.name.clone(), ..entry.check.clone() };
+        let id = check.id();
+        if let Some(line) = self.ids.get(&id) {
+            let message = format!("{} is already checked on line {line}", quote(&id));
+            findings.error(at, path, Fault::new("duplicate-check", message, "keep one of the two"));
+            return;
+        }
+        self.ids.insert(id, at.line);
+        if let Some(fault) = undefined(&check, cell) {
+            findings.error(at, path, fault);
+        }
+        if check.role != Role::Advisory
+            && let Some(fault) = undecidable(&check, cell)
+        {
+            if entry.role_is_default && check.role == Role::Guard {
+                check.role = Role::Advisory;
+                findings.warning(at, path, fault);
+            } else {
+                findings.error(at, path, fault);
+            }
+        }
+        self.checks.push(check);
+    }
+}
+
+fn unknown_cell(name: &str, workload: &Workload) -> Fault {
+    let names = || workload.cells.iter().map(|cell| cell.name.as_str());
+    let message = format!("the workload {} has no cell {}", quote(&workload.name), quote(name));
+    let help = match nearest(name, names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("its cells are {}", list(names())),
+    };
+    Fault::new("unknown-cell", message, help)
+}
+
+/// Times between tokens need two tokens.
+fn undefined(check: &Check, cell: &Cell) -> Option<Fault> {
+    let between_tokens = matches!(check.metric, Metric::Tpot | Metric::Itl | Metric::ChunkGap | Metric::Stall);
+    (between_tokens && cell.output_tokens.least() < 2).then(|| {
+        let message =
+            format!("`{}` needs two output tokens, and cell {} may have one", check.metric, quote(&cell.name));
+        Fault::new("impossible-check", message, "make the cell's `output_tokens` longer, or use `e2e`")
+    })
+}
+
+/// Too few values for the statistic to decide anything (`docs/statistics.md` section 2).
+fn undecidable(check: &Check, cell: &Cell) -> Option<Fault> {
+    let requests = u64::from(cell.requests);
+    let planned = match check.metric.scale() {
+        Scale::PerRequest | Scale::PerRun | Scale::Proportion => requests,
+        Scale::PerGap => requests.saturating_mul(u64::from(cell.output_tokens.least().saturating_sub(1))),
+    };
+    let needed = u64::try_from(check.statistic.floor()).unwrap_or(u64::MAX);
+    (planned < needed).then(|| {
+        let (values, id) = (if planned == requests { "requests" } else { "token gaps" }, check.id());
+        let message =
+            format!("{} needs {needed} {values} in a run to decide anything, and the cell plans {planned}", quote(&id));
+        Fault::new(
+            "too-few-requests",
+            message,
+            "raise the cell's `requests`, take a lower quantile, or write `role: advisory`",
+        )
+    })
+}

@@ -1,0 +1,303 @@
+//! One item of a policy's `checks`: its keys, and the text to a check that only misses its cell.
+
+use crate::base::diagnostic::Place;
+use crate::base::names::{Direction, Metric, Role, Scale, Statistic};
+use crate::base::units::Nanos;
+use crate::spec::bind::{Cells, Entry, NamedCell};
+use crate::spec::findings::{Fault, Findings};
+use crate::spec::policy::{Check, Margin};
+use crate::spec::policy_file::default_role;
+use crate::spec::scalar::{self, Amount};
+use crate::spec::shape::{Field, Kind, Need, Object};
+use crate::spec::text::{list, quote};
+use crate::spec::view::View;
+
+pub(super) static CHECK: Object = Object {
+    name: "check",
+    doc: "One metric and statistic in some cells, with a margin and a role.",
+    one_of: &["at_most", "within"],
+    fields: &[
+        Field { name: "metric", kind: Kind::Choice(metrics), need: Need::Required, doc: "what is measured" },
+        Field {
+            name: "statistic",
+            kind: Kind::Choice(statistics),
+            need: Need::Optional,
+            doc: "how a run's values become one number; `value`, the run's own number, for metrics that have one per run",
+        },
+        Field {
+            name: "cells",
+            kind: Kind::Either(&Kind::Word("all"), &Kind::Set(&Kind::Name)),
+            need: Need::Default("all"),
+            doc: "the cells of the workload, each judged on its own; `all` by default",
+        },
+        Field {
+            name: "at_most",
+            kind: Kind::Amount,
+            need: Need::Optional,
+            doc: "how much worse the candidate may be: `5%` of the baseline, or `1pp` for error_rate",
+        },
+        Field {
+            name: "within",
+            kind: Kind::Percent { min: "0.01%", max: "99%" },
+            need: Need::Optional,
+            doc: "for output_tokens: neither more nor less by this much",
+        },
+        Field {
+            name: "floor",
+            kind: Kind::Duration { min: "1us", max: "1h" },
+            need: Need::Optional,
+            doc: "for times: a smaller difference never counts; the margin is the larger of the two",
+        },
+        Field {
+            name: "warn_at",
+            kind: Kind::Amount,
+            need: Need::Optional,
+            doc: "from this estimate on a pass becomes a warn; below the margin",
+        },
+        Field {
+            name: "objective",
+            kind: Kind::Objective,
+            need: Need::Optional,
+            doc: "an absolute limit, whatever the baseline: a time, `2000 tokens/s`, `9 requests/s`, `1%` or `200 tokens`",
+        },
+        Field {
+            name: "limits",
+            kind: Kind::Map(&Kind::Choice(request_times), &Kind::Duration { min: "1us", max: "1h" }),
+            need: Need::Optional,
+            doc: "for goodput: the times that a request must meet to count",
+        },
+        Field {
+            name: "role",
+            kind: Kind::Choice(roles),
+            need: Need::Optional,
+            doc: "`required`, `guard` or `advisory`; by default what suits the metric and statistic",
+        },
+    ],
+};
+
+fn metrics() -> Vec<&'static str> {
+    Metric::ALL.iter().map(|metric| metric.id()).collect()
+}
+
+fn statistics() -> Vec<&'static str> {
+    Statistic::ALL.iter().map(|statistic| statistic.id()).collect()
+}
+
+fn roles() -> Vec<&'static str> {
+    Role::ALL.iter().map(|role| role.id()).collect()
+}
+
+/// Metrics that have one time per request.
+fn request_times() -> Vec<&'static str> {
+    Metric::ALL.iter().filter(|metric| metric.scale() == Scale::PerRequest).map(|metric| metric.id()).collect()
+}
+
+/// The check as written; none if something in it is wrong, which is then in the findings.
+pub(super) fn entry(view: &View<'_>, findings: &mut Findings) -> Option<Entry> {
+    let metric = view.name("metric", Metric::from_id)?;
+    let statistic = statistic(metric, view, findings);
+    let margin = margin(metric, view, findings);
+    let warn_at = margin.map(|margin| warn_at(margin, view, findings));
+    let objective = objective(metric, view, findings);
+    let limits = limits(metric, view, findings);
+    let role = view.name("role", Role::from_id);
+    let (statistic, margin) = (statistic?, margin?);
+    Some(Entry {
+        check: Check {
+            metric,
+            statistic,
+            cell: String::new(),
+            margin,
+            warn_at: warn_at?.ok()?,
+            objective: objective.ok()?,
+            role: if view.has("role") { role? } else { default_role(metric, statistic) },
+            limits: limits?,
+            place: place(view, findings),
+        },
+        role_is_default: !view.has("role"),
+        cells: cells(view)?,
+        path: view.path.clone(),
+        at: view.place(),
+    })
+}
+
+fn place(view: &View<'_>, findings: &Findings) -> Place {
+    findings.place(&view.place())
+}
+
+fn cells(view: &View<'_>) -> Option<Cells> {
+    if view.read("cells", scalar::text).is_some() {
+        return Some(Cells::All);
+    }
+    let items = view.items("cells").into_iter();
+    let named = items.map(|(path, node)| Some(NamedCell { name: node.text()?.to_owned(), at: node.at.clone(), path }));
+    named.collect::<Option<Vec<_>>>().filter(|named| !named.is_empty()).map(Cells::Named)
+}
+
+/// A key that is right in itself and wrong for the metric.
+fn misfit(key: &str, fault: Fault, view: &View<'_>, findings: &mut Findings) {
+    findings.error(&view.at(key), &view.key(key), fault);
+}
+
+fn statistic(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Option<Statistic> {
+    let allowed = || Statistic::ALL.iter().copied().filter(|statistic| metric.allows(*statistic));
+    if view.has("statistic") {
+        let statistic = view.name("statistic", Statistic::from_id)?;
+        if !metric.allows(statistic) {
+            let message = format!("`{metric}` has no `{statistic}`");
+            let help = format!("use {}", list(allowed().map(Statistic::id)));
+            misfit("statistic", Fault::new("wrong-statistic", message, help), view, findings);
+            return None;
+        }
+        return Some(statistic);
+    }
+    if metric.allows(Statistic::Value) {
+        return Some(Statistic::Value);
+    }
+    let message = format!("`{metric}` has many values in a run, and `statistic` does not say how they become one");
+    let help = format!("add `statistic: p50`, or one of {}", list(allowed().map(Statistic::id)));
+    misfit("statistic", Fault::new("missing-key", message, help), view, findings);
+    None
+}
+
+/// The margin in the form that the metric needs; every wrong form is explained.
+fn margin(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Option<Margin> {
+    let floor = view.read("floor", scalar::duration);
+    if view.has("floor") && !metric.is_time() {
+        let message = format!("`floor` is a time, and `{metric}` is not one");
+        misfit("floor", Fault::new("wrong-margin", message, "remove `floor`"), view, findings);
+    }
+    match metric.direction() {
+        Direction::TwoSided => {
+            if view.has("at_most") {
+                let message = format!("`{metric}` must neither grow nor shrink, so `at_most` is not enough");
+                misfit(
+                    "at_most",
+                    Fault::new("wrong-margin", message, "write `within` in place of `at_most`"),
+                    view,
+                    findings,
+                );
+            }
+            view.read("within", scalar::percent).map(Margin::Within)
+        }
+        direction @ (Direction::LowerIsBetter | Direction::HigherIsBetter) => {
+            if view.has("within") {
+                let message = format!("only one direction of `{metric}` is harm");
+                misfit(
+                    "within",
+                    Fault::new("wrong-margin", message, "write `at_most` in place of `within`"),
+                    view,
+                    findings,
+                );
+            }
+            one_sided(metric, direction, floor, view, findings)
+        }
+    }
+}
+
+fn one_sided(
+    metric: Metric,
+    direction: Direction,
+    floor: Option<Nanos>,
+    view: &View<'_>,
+    findings: &mut Findings,
+) -> Option<Margin> {
+    let fault = match (view.read("at_most", scalar::amount)?, metric.scale()) {
+        (Amount::Points(points), Scale::Proportion) if points < 1.0 => return Some(Margin::Points(points)),
+        (Amount::Points(_), Scale::Proportion) => Fault::new(
+            "out-of-range",
+            "a share cannot grow by 100 percentage points",
+            "write `1pp` or another small number",
+        ),
+        (Amount::Share(_), Scale::Proportion) => {
+            let message =
+                format!("`{metric}` is a share itself, and a percentage of it means little when it is near zero");
+            Fault::new("wrong-unit", message, "write percentage points, for example `1pp`")
+        }
+        (Amount::Points(_), _) => {
+            Fault::new("wrong-unit", format!("`{metric}` is not a share, so it has no percentage points"), "write `5%`")
+        }
+        (Amount::Share(ratio), _) if ratio >= most(direction) => {
+            let message = format!("{} is no limit for `{metric}`", quote(view.node("at_most")?.text()?));
+            Fault::new("out-of-range", message, format!("write less than `{}%`", most(direction) * 100.0))
+        }
+        (Amount::Share(ratio), _) => return Some(Margin::Relative { ratio, floor }),
+    };
+    misfit("at_most", fault, view, findings);
+    None
+}
+
+/// The margin from which on nothing is refused: a rate cannot fall by more than all of it; a time that grows
+/// tenfold is not a margin.
+const fn most(direction: Direction) -> f64 {
+    match direction {
+        Direction::HigherIsBetter | Direction::TwoSided => 1.0,
+        Direction::LowerIsBetter => 10.0,
+    }
+}
+
+/// A value that the findings already explain.
+struct Refused;
+
+fn warn_at(margin: Margin, view: &View<'_>, findings: &mut Findings) -> Result<Option<f64>, Refused> {
+    if !view.has("warn_at") {
+        return Ok(None);
+    }
+    let (limit, points) = match margin {
+        Margin::Relative { ratio, .. } | Margin::Within(ratio) => (ratio, false),
+        Margin::Points(points) => (points, true),
+    };
+    let amount = view.read("warn_at", scalar::amount).ok_or(Refused)?;
+    let fault = if matches!(amount, Amount::Points(_)) != points {
+        Fault::new("wrong-unit", "`warn_at` has another unit than the margin", "use the margin's unit")
+    } else if amount.value() >= limit {
+        Fault::new(
+            "impossible-range",
+            "`warn_at` is not below the margin, so it never warns",
+            "make it smaller than the margin",
+        )
+    } else {
+        return Ok(Some(amount.value()));
+    };
+    misfit("warn_at", fault, view, findings);
+    Err(Refused)
+}
+
+fn objective(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Result<Option<f64>, Refused> {
+    if !view.has("objective") {
+        return Ok(None);
+    }
+    let objective = view.read("objective", scalar::objective).ok_or(Refused)?;
+    if objective.unit == metric.unit() {
+        return Ok(Some(objective.value));
+    }
+    let right = match metric.unit() {
+        "ms" => "a time, for example `800ms`",
+        "share" => "a percentage, for example `1%`",
+        "tokens/s" => "for example `2000 tokens/s`",
+        "requests/s" => "for example `9 requests/s`",
+        _ => "for example `200 tokens`",
+    };
+    let message = format!("`{metric}` has no such unit");
+    misfit("objective", Fault::new("wrong-unit", message, format!("write {right}")), view, findings);
+    Err(Refused)
+}
+
+fn limits(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Option<Vec<(Metric, Nanos)>> {
+    let fault = match (metric, view.has("limits")) {
+        (Metric::Goodput, true) => {
+            let limits = view.entries("limits").iter();
+            return limits
+                .map(|entry| Some((Metric::from_id(&entry.key)?, scalar::duration(entry.value.text()?).ok()?)))
+                .collect();
+        }
+        (Metric::Goodput, false) => {
+            let message = "goodput counts requests that meet limits, and none are given";
+            Fault::new("missing-key", message, "add `limits: {ttft: 500ms, tpot: 50ms}`")
+        }
+        (_, true) => Fault::new("wrong-margin", format!("`{metric}` has no `limits`; goodput has"), "remove `limits`"),
+        (_, false) => return Some(Vec::new()),
+    };
+    misfit("limits", fault, view, findings);
+    None
+}

@@ -1,0 +1,299 @@
+//! The small texts that carry a unit: durations, percentages, rates, objectives. Each is written one way,
+//! a number and its unit, and a text without a unit is never guessed.
+
+use crate::base::units::Nanos;
+use crate::spec::findings::Fault;
+use crate::spec::text::quote;
+
+/// A margin as written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Amount {
+    /// `5%` is 0.05.
+    Share(f64),
+    /// `1pp` is 0.01.
+    Points(f64),
+}
+
+impl Amount {
+    pub(super) const fn value(self) -> f64 {
+        match self {
+            Self::Share(value) | Self::Points(value) => value,
+        }
+    }
+}
+
+/// An objective: a number and the unit in the words of [`crate::base::names::Metric::unit`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Objective {
+    pub(super) value: f64,
+    pub(super) unit: &'static str,
+}
+
+/// The grammar of each kind, as regular expressions for the JSON Schema.
+pub(super) mod pattern {
+    pub(crate) const DURATION: &str = "^[0-9]+(\\.[0-9]+)? ?(us|ms|s|m|h|d)$";
+    pub(crate) const DAYS: &str = "^[0-9]+ ?d$";
+    pub(crate) const PERCENT: &str = "^[0-9]+(\\.[0-9]+)? ?%$";
+    pub(crate) const AMOUNT: &str = "^[0-9]+(\\.[0-9]+)? ?(%|pp)$";
+    pub(crate) const RATE: &str = "^[0-9]+(\\.[0-9]+)? ?/s$";
+    pub(crate) const OBJECTIVE: &str = "^[0-9]+(\\.[0-9]+)? ?(us|ms|s|m|h|d|%|tokens/s|requests/s|tokens)$";
+    pub(crate) const NAME: &str = "^[a-z0-9][a-z0-9_-]{0,63}$";
+    pub(crate) const ENV_NAME: &str = "^[A-Za-z_][A-Za-z0-9_]{0,127}$";
+    pub(crate) const COUNT: &str = "^[0-9]+$";
+}
+
+/// Splits a text into its number (as written) and its unit; none without a number in front.
+fn quantity(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(end)?;
+    decimal(number)?;
+    Some((number, unit.strip_prefix(' ').unwrap_or(unit)))
+}
+
+/// A decimal number: digits, at most one point between digits, at most 15 characters (exact in a double).
+fn decimal(text: &str) -> Option<f64> {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    (text.len() <= 15 && digits(whole) && digits(fraction)).then(|| text.parse().ok()).flatten()
+}
+
+/// Why a text is not a number with one of these units; `examples` are two right ones.
+fn wrong(text: &str, what: &str, units: &str, suggestion: &str) -> Fault {
+    let shown = quote(text);
+    match quantity(text) {
+        Some((_, "")) => Fault::new("missing-unit", format!("{shown} has no unit; {what} needs one"), suggestion),
+        Some((_, unit)) => {
+            let message = format!("{} is not a unit of {what}", quote(unit));
+            Fault::new("wrong-unit", message, format!("use {units}; for example {suggestion}"))
+        }
+        None if text.starts_with('-') => {
+            Fault::new("out-of-range", format!("{shown} is negative"), "write a number above zero")
+        }
+        None => Fault::new("wrong-type", format!("{shown} is not {what}"), suggestion),
+    }
+}
+
+/// `300ms`, `1.5s`, `90d`, to the nearest nanosecond.
+pub(super) fn duration(text: &str) -> Result<Nanos, Fault> {
+    let in_ms = |unit: &str| {
+        Some(match unit {
+            "us" => 1e-3,
+            "ms" => 1.0,
+            "s" => 1e3,
+            "m" => 6e4,
+            "h" => 3.6e6,
+            "d" => 8.64e7,
+            _ => return None,
+        })
+    };
+    quantity(text).and_then(|(number, unit)| Some(Nanos::from_ms(decimal(number)? * in_ms(unit)?))).ok_or_else(|| {
+        let suggestion = match quantity(text) {
+            Some((number, "")) => format!("write `{number}ms` or `{number}s`"),
+            _ => "write `300ms`, `2s` or `5m`".to_owned(),
+        };
+        wrong(text, "a duration", "us, ms, s, m, h or d", &suggestion)
+    })
+}
+
+/// `90d`: whole days.
+pub(super) fn days(text: &str) -> Result<u32, Fault> {
+    match quantity(text) {
+        Some((number, "d")) if number.parse::<u32>().is_ok() => number.parse().map_err(|_source| not_days(text)),
+        _ => Err(not_days(text)),
+    }
+}
+
+fn not_days(text: &str) -> Fault {
+    match quantity(text) {
+        Some((number, "d")) => {
+            Fault::new("wrong-type", format!("{} is not whole days", quote(&format!("{number}d"))), "write `90d`")
+        }
+        Some((number, "")) => wrong(text, "a number of days", "d", &format!("write `{number}d`")),
+        _ => wrong(text, "a number of days", "d", "write `90d`"),
+    }
+}
+
+/// Hundredths, rounded once: `0.3` becomes the double nearest to 0.003.
+fn hundredths(number: &str) -> Option<f64> {
+    decimal(number)?;
+    format!("{number}e-2").parse().ok()
+}
+
+/// `5%` as 0.05.
+pub(super) fn percent(text: &str) -> Result<f64, Fault> {
+    match amount(text) {
+        Ok(Amount::Share(share)) => Ok(share),
+        Ok(Amount::Points(_)) => Err(wrong(text, "a percentage", "%", "write `5%`")),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// `5%` or `1pp`.
+pub(super) fn amount(text: &str) -> Result<Amount, Fault> {
+    let parsed = quantity(text).and_then(|(number, unit)| {
+        let value = hundredths(number)?;
+        match unit {
+            "%" => Some(Amount::Share(value)),
+            "pp" => Some(Amount::Points(value)),
+            _ => None,
+        }
+    });
+    parsed.ok_or_else(|| {
+        let suggestion = match quantity(text) {
+            // `0.05` is a share, `5` a percentage that lost its sign
+            Some((number, "")) => match decimal(number) {
+                Some(share) if share > 0.0 && share < 1.0 => format!("write `{}%`", (share * 1e6).round() / 1e4),
+                _ => format!("write `{number}%`"),
+            },
+            _ => "write `5%`".to_owned(),
+        };
+        wrong(text, "a percentage", "% (a share of the baseline) or pp (percentage points)", &suggestion)
+    })
+}
+
+/// `9/s` as 9 per second.
+pub(super) fn rate(text: &str) -> Result<f64, Fault> {
+    quantity(text).and_then(|(number, unit)| if unit == "/s" { decimal(number) } else { None }).ok_or_else(|| {
+        let suggestion = quantity(text).map_or("write `9/s`".to_owned(), |(number, _)| format!("write `{number}/s`"));
+        wrong(text, "a rate", "/s", &suggestion)
+    })
+}
+
+/// `800ms`, `1%`, `2000 tokens/s`, `9 requests/s`, `200 tokens`.
+pub(super) fn objective(text: &str) -> Result<Objective, Fault> {
+    let (number, unit) = quantity(text).unwrap_or(("", ""));
+    let plain = |unit| decimal(number).map(|value| Objective { value, unit });
+    match unit {
+        "tokens/s" => plain("tokens/s"),
+        "requests/s" => plain("requests/s"),
+        "tokens" => plain("tokens"),
+        "%" => hundredths(number).map(|value| Objective { value, unit: "share" }),
+        _ => duration(text).ok().map(|time| Objective { value: time.as_ms(), unit: "ms" }),
+    }
+    .ok_or_else(|| {
+        let units = "ms or s for a time, tokens/s for throughput, requests/s for goodput, % for error_rate, tokens for output_tokens";
+        wrong(text, "an objective", units, "write `800ms` or `2000 tokens/s`")
+    })
+}
+
+/// Digits only: no sign, no separators, no exponent.
+pub(super) fn count(text: &str) -> Result<u64, Fault> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    (digits.then(|| text.parse().ok()).flatten()).ok_or_else(|| {
+        let message = format!("{} is not a whole number", quote(text));
+        Fault::new("wrong-type", message, "write digits only, for example `100`")
+    })
+}
+
+/// A decimal number without unit.
+pub(super) fn number(text: &str) -> Result<f64, Fault> {
+    decimal(text).ok_or_else(|| {
+        Fault::new(
+            "wrong-type",
+            format!("{} is not a number", quote(text)),
+            "write a decimal number, for example `0.5`",
+        )
+    })
+}
+
+/// One line or paragraph for people, its ends trimmed.
+pub(super) fn text(text: &str) -> Result<String, Fault> {
+    Ok(text.trim().to_owned())
+}
+
+/// A base URL: `http://` or `https://`, a host, perhaps a path; the trailing slash is dropped.
+pub(super) fn url(text: &str) -> Result<String, Fault> {
+    let example = "write the server's address, for example `http://127.0.0.1:8000`";
+    // The text is not shown: it may hold a password.
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
+    if rest.split(['/', '?', '#']).next().unwrap_or_default().contains('@') {
+        let help = "take the user and password out of the URL and name the key's variable in `api_key_env`";
+        return Err(Fault::new("secret-in-file", "the URL holds credentials; secrets do not belong in a file", help));
+    }
+    if rest.is_empty() {
+        return Err(Fault::new(
+            "invalid-url",
+            "the URL does not begin with `http://` or `https://` and a host",
+            example,
+        ));
+    }
+    if text.contains(['?', '#']) {
+        let message = "a base URL has no query and no fragment";
+        return Err(Fault::new("invalid-url", message, "remove everything from the `?` or `#` on"));
+    }
+    let trimmed = text.trim_end_matches('/');
+    match trimmed.parse::<http::Uri>() {
+        Ok(uri) if uri.host().is_some_and(|host| !host.is_empty()) => {}
+        _ => return Err(Fault::new("invalid-url", format!("{} is not a URL", quote(text)), example)),
+    }
+    if let Some(end) = ["/v1", "/completions", "/chat"].iter().find(|end| trimmed.ends_with(**end)) {
+        let message = format!("the URL ends in `{end}`, and `api` adds the path itself");
+        return Err(Fault::new("invalid-url", message, "write the URL without the path of the API"));
+    }
+    Ok(trimmed.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_unit_and_round_once() {
+        assert_eq!(duration("0.3ms").unwrap(), Nanos(300_000));
+        assert_eq!(duration("1.5 s").unwrap(), Nanos::from_millis(1_500));
+        assert_eq!(duration("5m").unwrap(), Nanos::from_secs(300));
+        assert_eq!(duration("250us").unwrap(), Nanos::from_micros(250));
+        assert_eq!(days("90d").unwrap(), 90);
+        assert_eq!(amount("5%").unwrap(), Amount::Share(0.05));
+        assert_eq!(amount("0.3 %").unwrap(), Amount::Share(0.003));
+        assert_eq!(amount("1pp").unwrap(), Amount::Points(0.01));
+        assert_eq!(rate("9/s").unwrap().to_bits(), 9.0_f64.to_bits());
+        assert_eq!(objective("2s").unwrap(), Objective { value: 2_000.0, unit: "ms" });
+        assert_eq!(objective("0.1%").unwrap(), Objective { value: 0.001, unit: "share" });
+        assert_eq!(objective("2000 tokens/s").unwrap(), Objective { value: 2_000.0, unit: "tokens/s" });
+    }
+
+    #[test]
+    fn a_missing_unit_is_never_guessed_and_the_fix_is_spelled_out() {
+        let help = |fault: Fault| (fault.code, fault.help);
+        assert_eq!(help(duration("10").unwrap_err()), ("missing-unit", "write `10ms` or `10s`".to_owned()));
+        assert_eq!(help(amount("5").unwrap_err()), ("missing-unit", "write `5%`".to_owned()));
+        assert_eq!(help(amount("0.05").unwrap_err()), ("missing-unit", "write `5%`".to_owned()));
+        assert_eq!(help(rate("9").unwrap_err()), ("missing-unit", "write `9/s`".to_owned()));
+        assert_eq!(help(days("90").unwrap_err()), ("missing-unit", "write `90d`".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_a_quantity_is_refused() {
+        for text in ["", "ms", ".5ms", "5.ms", "1e3ms", "1_000ms", "+1ms", "-1ms", "1  ms", "1.2.3s", "١ms", "NaNms"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        for text in ["", "-1", "1.0", "1_000", "0x10", "1e3", "99999999999999999999"] {
+            assert!(count(text).is_err(), "{text}");
+        }
+        assert_eq!(duration("-1ms").unwrap_err().code, "out-of-range");
+        assert_eq!(duration("10 sec").unwrap_err().code, "wrong-unit");
+        assert_eq!(percent("1pp").unwrap_err().code, "wrong-unit");
+    }
+
+    #[test]
+    fn a_url_is_a_base_without_credentials() {
+        assert_eq!(url("https://llm.internal/serve/").unwrap(), "https://llm.internal/serve");
+        assert_eq!(url("http://[::1]:8000").unwrap(), "http://[::1]:8000");
+        for (text, code) in [
+            ("ftp://host", "invalid-url"),
+            ("localhost:8000", "invalid-url"),
+            ("http://", "invalid-url"),
+            ("http:///path", "invalid-url"),
+            ("http://host/v1", "invalid-url"),
+            ("http://host?key=1", "invalid-url"),
+            ("http://host/#x", "invalid-url"),
+            ("http://ho st", "invalid-url"),
+            ("https://user:secret@host", "secret-in-file"),
+        ] {
+            let fault = url(text).unwrap_err();
+            assert_eq!(fault.code, code, "{text}");
+            assert!(!fault.message.contains("secret@"), "{}", fault.message);
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Whole files: those that are shipped, and one of each kind with every key.
+
+use crate::base::names::{Condition, Metric, Role, Statistic};
+use crate::base::units::Nanos;
+use crate::spec::document::FileKind;
+use crate::spec::policy::{Margin, Policy};
+use crate::spec::schema::{root, schema};
+use crate::spec::shape::{Kind, Need, Object};
+use crate::spec::tests::schemas::{as_json, broken, objects};
+use crate::spec::workload::{Lengths, Load, Workload};
+use crate::spec::{default_role, read_config, read_policy, read_workload};
+
+const CHAT: &str = include_str!("../../../gate-policies/chat.yaml");
+const CHAT_WORKLOAD: &str = include_str!("../../../gate-policies/workloads/chat.yaml");
+const BATCH: &str = include_str!("../../../gate-policies/offline-batch.yaml");
+const BATCH_WORKLOAD: &str = include_str!("../../../gate-policies/workloads/offline-batch.yaml");
+
+const FULL_WORKLOAD: &str = "\
+servegate: 1
+kind: workload
+name: full
+description: Every key.
+seed: 7
+cells:
+  - name: a
+    concurrency: 20
+    requests: 50
+    warmup: 7
+    prompt_tokens:
+      uniform:
+        min: 10
+        max: 20
+    output_tokens: 5
+    shared_prefix:
+      groups: 2
+      tokens: 3
+    timeout: 60s
+    stall_timeout: 5s
+  - name: b
+    rate: 9/s
+    arrivals: constant
+    requests: 50
+    prompt_tokens:
+      log_normal:
+        median: 30
+        sigma: 0.5
+        min: 10
+        max: 90
+    output_tokens:
+      table:
+        512: 3
+        128: 1
+";
+
+const FULL_POLICY: &str = "\
+servegate: 1
+kind: policy
+name: full
+description: Every key.
+workload: full.yaml
+runs: 4
+controls: 3
+treatment:
+  - kv_cache_dtype
+when:
+  hardware: h100
+baseline:
+  max_age: 30d
+decision:
+  alpha_fail: 4%
+  alpha_pass: 3%
+  session_sd: 1.5%
+  session_sd_df: 6
+checks:
+  - metric: ttft
+    statistic: p50
+    cells:
+      - a
+    at_most: 5%
+    floor: 0.3ms
+    warn_at: 3%
+    objective: 800ms
+    role: guard
+  - metric: output_tokens
+    within: 3%
+    role: required
+  - metric: goodput
+    at_most: 5%
+    objective: 9 requests/s
+    limits:
+      ttft: 500ms
+      tpot: 50ms
+  - metric: error_rate
+    at_most: 1pp
+    objective: 2%
+";
+
+const FULL_CONFIG: &str = "\
+servegate: 1
+kind: config
+baselines: kept
+out: results
+targets:
+  staging:
+    url: https://staging.internal:8443/llm/
+    api: completions
+    model: llama
+    api_key_env: STAGING_KEY
+    ca_file: ca.pem
+    restart:
+      command:
+        - ./restart.sh
+        - --replicas
+        - 1
+      timeout: 5m
+    ready:
+      path: /ready
+      timeout: 2m
+    extra_body:
+      ignore_eos: true
+      top_k: 5
+      stop: [a, 'no']
+    conditions:
+      kv_cache_dtype: bf16
+      max_num_seqs: 256
+";
+
+fn workload(text: &str) -> Workload {
+    let read = read_workload("w.yaml", text).unwrap();
+    assert_eq!(read.warnings, []);
+    read.value
+}
+
+fn policy(text: &str, workload: &Workload) -> Policy {
+    let read = read_policy("p.yaml", text).bind(workload).unwrap();
+    assert_eq!(read.warnings, []);
+    read.value
+}
+
+#[test]
+fn shipped_files_are_right_under_the_reader_and_under_the_schema() {
+    for (name, policy_text, workload_text) in [("chat", CHAT, CHAT_WORKLOAD), ("offline-batch", BATCH, BATCH_WORKLOAD)]
+    {
+        let workload = workload(workload_text);
+        let policy = policy(policy_text, &workload);
+        assert_eq!((policy.name.as_str(), workload.name.as_str()), (name, name));
+        assert_eq!(policy.workload, format!("workloads/{name}.yaml"));
+        for (kind, text) in [(FileKind::Policy, policy_text), (FileKind::Workload, workload_text)] {
+            let schema = schema(kind);
+            assert_eq!(broken(&as_json(text), &schema, &schema, ""), [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn the_chat_policy_requires_what_a_harmless_change_can_show() {
+    let policy = policy(CHAT, &workload(CHAT_WORKLOAD));
+    let ids =
+        |role: Role| policy.checks.iter().filter(|c| c.role == role).map(|c| c.id()).collect::<Vec<_>>().join(" ");
+    insta::assert_snapshot!(ids(Role::Required), @"");
+    insta::assert_snapshot!(ids(Role::Guard), @"");
+    assert_eq!(policy.treatment, [Condition::KvCacheDtype]);
+    let tpot = &policy.checks[0];
+    assert_eq!(tpot.margin, Margin::Relative { ratio: 0.05, floor: Some(Nanos(300_000)) });
+    assert_eq!(tpot.place.to_string(), "p.yaml:18:5");
+}
+
+#[test]
+fn warm_up_and_stall_time_have_the_documented_defaults() {
+    let chat = workload(CHAT_WORKLOAD);
+    assert_eq!(chat.cells.iter().map(|cell| cell.warmup).collect::<Vec<_>>(), [20, 20, 128]);
+    assert_eq!(chat.cells[0].timeout, Nanos::from_secs(120));
+    assert_eq!(chat.cells[0].stall_timeout, Nanos::from_secs(30));
+}
+
+#[test]
+fn every_value_arrives_as_it_was_written() {
+    let workload = workload(FULL_WORKLOAD);
+    assert_eq!(workload.seed, 7);
+    assert_eq!(workload.cells[0].prompt_tokens, Lengths::Uniform { min: 10, max: 20 });
+    assert_eq!(workload.cells[1].load, Load::Constant { rate: 9.0 });
+    assert_eq!(workload.cells[1].output_tokens, Lengths::Table(vec![(128, 1.0), (512, 3.0)]));
+    assert_eq!(workload.cells[1].prompt_tokens, Lengths::LogNormal { median: 30.0, sigma: 0.5, min: 10, max: 90 });
+
+    let policy = policy(FULL_POLICY, &workload);
+    assert_eq!((policy.runs, policy.controls, policy.baseline_max_age_days), (4, 3, 30));
+    assert_eq!(policy.when, [(Condition::Hardware, "h100".to_owned())]);
+    assert_eq!(policy.checks.len(), 7);
+    assert_eq!(policy.checks[0].objective, Some(800.0));
+    assert_eq!(policy.checks[1].margin, Margin::Within(0.03));
+    let limits = [(Metric::Ttft, Nanos::from_millis(500)), (Metric::Tpot, Nanos::from_millis(50))];
+    assert_eq!(policy.checks[3].limits, limits);
+    assert_eq!(policy.checks[5].margin, Margin::Points(0.01));
+    assert_eq!(policy.checks[5].objective, Some(0.02));
+
+    let config = read_config("servegate.yaml", FULL_CONFIG).unwrap().value;
+    let target = &config.targets["staging"];
+    assert_eq!(target.url, "https://staging.internal:8443/llm");
+    assert_eq!(target.restart.as_ref().unwrap().command, ["./restart.sh", "--replicas", "1"]);
+    assert_eq!(
+        serde_json::Value::from(target.extra_body.clone()),
+        serde_json::json!({"ignore_eos": true, "top_k": 5, "stop": ["a", "no"]})
+    );
+    assert_eq!(target.conditions[&Condition::MaxNumSeqs], "256");
+}
+
+#[test]
+fn an_empty_section_of_defaults_equals_the_default_of_the_type() {
+    let text = "servegate: 1\nkind: policy\nname: p\nworkload: w.yaml\nchecks: [{metric: error_rate, at_most: 1pp}]\n";
+    let policy = policy(text, &workload(CHAT_WORKLOAD));
+    assert_eq!(policy.decision, crate::spec::policy::Decision::default());
+    assert_eq!((policy.runs, policy.controls, policy.baseline_max_age_days), (5, 2, 90));
+    let config = "servegate: 1\nkind: config\ntargets: {t: {url: 'http://h', model: m}}\n";
+    let config = read_config("servegate.yaml", config).unwrap().value;
+    assert_eq!(config.targets["t"].ready, crate::spec::target::Ready::default());
+}
+
+/// What a text means, whatever its kind, so that two texts can be compared.
+fn meaning(kind: FileKind, text: &str) -> String {
+    match kind {
+        FileKind::Workload => format!("{:?}", read_workload("f", text)),
+        FileKind::Config => format!("{:?}", read_config("f", text)),
+        FileKind::Policy => format!("{:?}", read_policy("f", text).bind(&workload(FULL_WORKLOAD))),
+    }
+}
+
+/// The text without the key on this line and all that belongs to it; lines keep their numbers.
+fn without_key(text: &str, at: usize) -> String {
+    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
+    let lines: Vec<&str> = text.lines().collect();
+    let mut inside = false;
+    let mut out = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        inside = index == at || (inside && indent(line) > indent(lines[at]));
+        match (inside, line.trim_start().starts_with("- ") && index == at) {
+            (true, true) => out += line.get(..indent(line) - 1).unwrap(),
+            (true, false) => {}
+            (false, _) => out += line,
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[test]
+fn every_key_of_every_schema_is_read() {
+    let full = [(FileKind::Workload, FULL_WORKLOAD), (FileKind::Policy, FULL_POLICY), (FileKind::Config, FULL_CONFIG)];
+    for (kind, text) in full {
+        let schema = schema(kind);
+        assert_eq!(broken(&as_json(text), &schema, &schema, ""), [""; 0]);
+        let whole = meaning(kind, text);
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| line.contains(':')) {
+            assert_ne!(meaning(kind, &without_key(text, at)), whole, "{kind}: nothing reads {line}");
+        }
+    }
+    for field in objects().iter().flat_map(|object| object.fields) {
+        let key = format!(" {}:", field.name);
+        let written = full.iter().any(|(_, text)| format!("\n{text}").replace('\n', "\n ").contains(&key));
+        assert!(written, "no file of this test has {}", field.name);
+    }
+}
+
+#[test]
+fn medians_are_required_and_tails_are_guards() {
+    assert_eq!(default_role(Metric::Ttft, Statistic::P50), Role::Required);
+    assert_eq!(default_role(Metric::Ttft, Statistic::P95), Role::Guard);
+    assert_eq!(default_role(Metric::Tpot, Statistic::P95), Role::Required);
+    assert_eq!(default_role(Metric::E2e, Statistic::P99), Role::Guard);
+    assert_eq!(default_role(Metric::Itl, Statistic::P50), Role::Guard);
+    assert_eq!(default_role(Metric::ErrorRate, Statistic::Value), Role::Required);
+}
+
+/// The table of an object's keys in the documentation.
+fn table(object: &Object) -> String {
+    let mut out = "| key | value | default | meaning |\n|---|---|---|---|\n".to_owned();
+    for field in object.fields {
+        let default = match field.need {
+            Need::Required => "required".to_owned(),
+            Need::Optional => String::new(),
+            Need::Default(text) => format!("`{text}`"),
+        };
+        out += &format!("| `{}` | {} | {default} | {} |\n", field.name, value(&field.kind), field.doc);
+    }
+    out
+}
+
+fn value(kind: &Kind) -> String {
+    match kind {
+        Kind::Version => "`1`".to_owned(),
+        Kind::Word(word) => format!("`{word}`"),
+        Kind::Text => "text".to_owned(),
+        Kind::Name => "name".to_owned(),
+        Kind::Fact => "any value".to_owned(),
+        Kind::RelativePath => "relative path".to_owned(),
+        Kind::UrlPath => "path of a request".to_owned(),
+        Kind::Url => "URL".to_owned(),
+        Kind::EnvName => "name of a variable".to_owned(),
+        Kind::Choice(names) if names().len() <= 8 => {
+            names().iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        }
+        Kind::Choice(_) => "a name, listed below".to_owned(),
+        Kind::Count { max: u64::MAX, .. } => "whole number".to_owned(),
+        Kind::Count { min, max } => format!("whole number, {min} to {max}"),
+        Kind::Number { min, max } => format!("number, {min} to {max}"),
+        Kind::Duration { min, max } => format!("duration, `{min}` to `{max}`"),
+        Kind::Days => "days, such as `90d`".to_owned(),
+        Kind::Percent { min, max } => format!("percentage, `{min}` to `{max}`"),
+        Kind::Amount => "`5%` or `1pp`".to_owned(),
+        Kind::Rate { min, max } => format!("rate, `{min}` to `{max}`"),
+        Kind::Objective => "a number with its unit".to_owned(),
+        Kind::Set(item) | Kind::List(item) => format!("list: {}", value(item)),
+        Kind::Map(keys, values) => format!("mapping: {} to {}", value(keys), value(values)),
+        Kind::Object(object) => object.name.to_owned(),
+        Kind::Either(first, second) => format!("{}; or {}", value(first), value(second)),
+        Kind::Json => "mapping of any JSON".to_owned(),
+    }
+}
+
+const DOCS: [&str; 3] = [
+    include_str!("../../../docs/policies.md"),
+    include_str!("../../../docs/workloads.md"),
+    include_str!("../../../docs/targets.md"),
+];
+
+#[test]
+fn the_documentation_lists_every_key() {
+    for object in objects() {
+        let table = table(object);
+        assert!(DOCS.iter().any(|page| page.contains(&table)), "no page has this table of a {}:\n{table}", object.name);
+    }
+    for names in [
+        Metric::ALL.iter().map(|name| name.id()).collect::<Vec<_>>(),
+        Statistic::ALL.iter().map(|name| name.id()).collect(),
+        Condition::ALL.iter().map(|name| name.id()).collect(),
+    ] {
+        assert!(names.iter().all(|name| DOCS[0].contains(&format!("`{name}`"))), "{names:?}");
+    }
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_right() {
+    for (page, kind) in DOCS.iter().zip([FileKind::Policy, FileKind::Workload, FileKind::Config]) {
+        let mut examples = 0;
+        for block in page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            if block.starts_with("servegate: 1") {
+                let meaning = match kind {
+                    FileKind::Policy => read_policy("f", block).bind(&workload(CHAT_WORKLOAD)).map(drop),
+                    FileKind::Workload => read_workload("f", block).map(drop),
+                    FileKind::Config => read_config("f", block).map(drop),
+                };
+                meaning.unwrap();
+                examples += 1;
+            }
+        }
+        assert!(examples > 0, "{kind}");
+        assert!(root(kind).fields.len() > 1);
+    }
+}

@@ -1,0 +1,343 @@
+//! The workload file: its keys, and the text to a [`Workload`].
+
+use std::collections::BTreeMap;
+
+use crate::base::diagnostic::Diagnostic;
+use crate::base::units::Nanos;
+use crate::spec::document::{FileKind, Reading, VERSION, open};
+use crate::spec::findings::{Fault, Findings};
+use crate::spec::scalar;
+use crate::spec::shape::{Field, Kind, Need, Object};
+use crate::spec::text::quote;
+use crate::spec::view::View;
+use crate::spec::workload::{Cell, Lengths, Load, SharedPrefix, Workload};
+
+const TOKENS: Kind = Kind::Count { min: 1, max: 1_000_000 };
+const LENGTH: Kind = Kind::Either(&TOKENS, &Kind::Object(&LENGTHS));
+
+pub(super) static WORKLOAD: Object = Object {
+    name: "workload",
+    doc: "The traffic that a gate sends: a list of cells, each measured and judged on its own.",
+    one_of: &[],
+    fields: &[
+        VERSION,
+        Field { name: "kind", kind: Kind::Word("workload"), need: Need::Required, doc: "what this file is" },
+        Field {
+            name: "name",
+            kind: Kind::Name,
+            need: Need::Required,
+            doc: "the name, also that of the folder under `baselines/`",
+        },
+        Field { name: "description", kind: Kind::Text, need: Need::Optional, doc: "one sentence for people" },
+        Field {
+            name: "seed",
+            kind: Kind::Count { min: 0, max: u64::MAX },
+            need: Need::Default("1"),
+            doc: "the seed of prompts, lengths and arrivals; another seed is another workload",
+        },
+        Field {
+            name: "cells",
+            kind: Kind::List(&Kind::Object(&CELL)),
+            need: Need::Required,
+            doc: "the operating points",
+        },
+    ],
+};
+
+static CELL: Object = Object {
+    name: "cell",
+    doc: "One operating point: a load and a shape of requests.",
+    one_of: &["concurrency", "rate"],
+    fields: &[
+        Field {
+            name: "name",
+            kind: Kind::Name,
+            need: Need::Required,
+            doc: "the name that checks use, for example `c8`",
+        },
+        Field {
+            name: "concurrency",
+            kind: Kind::Count { min: 1, max: 4_096 },
+            need: Need::Optional,
+            doc: "closed loop: this many requests in flight, the next one due the instant a slot is free",
+        },
+        Field {
+            name: "rate",
+            kind: Kind::Rate { min: "0.001/s", max: "10000/s" },
+            need: Need::Optional,
+            doc: "open loop: requests arrive at this mean rate, whatever the server does",
+        },
+        Field {
+            name: "arrivals",
+            kind: Kind::Choice(arrivals),
+            need: Need::Default("poisson"),
+            doc: "with `rate`: `poisson` (random) or `constant` (evenly spaced)",
+        },
+        Field {
+            name: "requests",
+            kind: Kind::Count { min: 1, max: 1_000_000 },
+            need: Need::Required,
+            doc: "measured requests per run",
+        },
+        Field {
+            name: "warmup",
+            kind: Kind::Count { min: 0, max: 100_000 },
+            need: Need::Optional,
+            doc: "requests before the measured ones, with prompts of their own; by default 20 or twice the concurrency, the larger",
+        },
+        Field { name: "prompt_tokens", kind: LENGTH, need: Need::Required, doc: "prompt length in tokens" },
+        Field {
+            name: "output_tokens",
+            kind: LENGTH,
+            need: Need::Required,
+            doc: "output length in tokens, forced where the engine allows it",
+        },
+        Field {
+            name: "shared_prefix",
+            kind: Kind::Object(&SHARED_PREFIX),
+            need: Need::Optional,
+            doc: "prefixes shared between requests; by default prompts share nothing",
+        },
+        Field {
+            name: "timeout",
+            kind: Kind::Duration { min: "1ms", max: "1h" },
+            need: Need::Default("120s"),
+            doc: "a request that takes longer has failed",
+        },
+        Field {
+            name: "stall_timeout",
+            kind: Kind::Duration { min: "1ms", max: "1h" },
+            need: Need::Optional,
+            doc: "a stream that is silent for longer has failed; by default 30s or `timeout`, the smaller",
+        },
+    ],
+};
+
+static LENGTHS: Object = Object {
+    name: "length distribution",
+    doc: "Token counts that differ between requests.",
+    one_of: &["uniform", "log_normal", "table"],
+    fields: &[
+        Field {
+            name: "uniform",
+            kind: Kind::Object(&UNIFORM),
+            need: Need::Optional,
+            doc: "every length from `min` to `max` equally often",
+        },
+        Field {
+            name: "log_normal",
+            kind: Kind::Object(&LOG_NORMAL),
+            need: Need::Optional,
+            doc: "many short and few long ones; drawn again outside `min` to `max`",
+        },
+        Field {
+            name: "table",
+            kind: Kind::Map(&TOKENS, &Kind::Number { min: 0.000_001, max: 1_000_000.0 }),
+            need: Need::Optional,
+            doc: "lengths with their weights",
+        },
+    ],
+};
+
+static UNIFORM: Object = Object {
+    name: "uniform distribution",
+    doc: "Every length equally often.",
+    one_of: &[],
+    fields: &[
+        Field { name: "min", kind: TOKENS, need: Need::Required, doc: "the smallest length" },
+        Field { name: "max", kind: TOKENS, need: Need::Required, doc: "the largest length" },
+    ],
+};
+
+static LOG_NORMAL: Object = Object {
+    name: "log-normal distribution",
+    doc: "Lengths whose logarithm is normal.",
+    one_of: &[],
+    fields: &[
+        Field {
+            name: "median",
+            kind: Kind::Number { min: 1.0, max: 1_000_000.0 },
+            need: Need::Required,
+            doc: "the median before lengths outside `min` to `max` are drawn again",
+        },
+        Field {
+            name: "sigma",
+            kind: Kind::Number { min: 0.01, max: 3.0 },
+            need: Need::Required,
+            doc: "the standard deviation of the natural logarithm",
+        },
+        Field { name: "min", kind: TOKENS, need: Need::Required, doc: "the smallest length" },
+        Field { name: "max", kind: TOKENS, need: Need::Required, doc: "the largest length" },
+    ],
+};
+
+static SHARED_PREFIX: Object = Object {
+    name: "shared prefix",
+    doc: "Prefixes that requests have in common, for cells about the prefix cache.",
+    one_of: &[],
+    fields: &[
+        Field {
+            name: "groups",
+            kind: Kind::Count { min: 1, max: 100_000 },
+            need: Need::Required,
+            doc: "the number of different prefixes; a request takes one at random",
+        },
+        Field {
+            name: "tokens",
+            kind: TOKENS,
+            need: Need::Required,
+            doc: "the length of a prefix, part of the prompt's",
+        },
+    ],
+};
+
+fn arrivals() -> Vec<&'static str> {
+    vec!["poisson", "constant"]
+}
+
+/// Reads a workload file; `file` is its name in the findings.
+///
+/// # Errors
+/// Every problem of the file.
+pub fn read_workload(file: &str, text: &str) -> Result<Reading<Workload>, Vec<Diagnostic>> {
+    let mut findings = Findings::new(file);
+    let workload = open(text, FileKind::Workload, &WORKLOAD, &mut findings)
+        .and_then(|root| workload(&View::new(&WORKLOAD, &root, String::new()), &mut findings));
+    Reading::end(workload, findings)
+}
+
+fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
+    let cells: Vec<Option<Cell>> = view.views("cells").iter().map(|cell_view| cell(cell_view, findings)).collect();
+    let mut lines = BTreeMap::new();
+    for cell in view.views("cells") {
+        let Some(name) = cell.read("name", scalar::text) else { continue };
+        if let Some(line) = lines.insert(name.clone(), cell.at("name").line) {
+            let message = format!("a cell on line {line} is already called {}", quote(&name));
+            findings.error(
+                &cell.at("name"),
+                &cell.key("name"),
+                Fault::new("duplicate-name", message, "choose another name"),
+            );
+        }
+    }
+    Some(Workload {
+        name: view.read("name", scalar::text)?,
+        description: view.read("description", scalar::text).unwrap_or_default(),
+        seed: view.read("seed", scalar::count)?,
+        cells: cells.into_iter().collect::<Option<_>>()?,
+    })
+}
+
+fn cell(view: &View<'_>, findings: &mut Findings) -> Option<Cell> {
+    let load = load(view, findings);
+    let requests = view.count("requests");
+    let prompt_tokens = lengths("prompt_tokens", view, findings);
+    let output_tokens = lengths("output_tokens", view, findings);
+    let shared_prefix = view
+        .view("shared_prefix")
+        .and_then(|prefix| Some(SharedPrefix { groups: prefix.count("groups")?, tokens: prefix.count("tokens")? }));
+    if let (Some(prefix), Some(prompt)) = (shared_prefix, &prompt_tokens)
+        && prefix.tokens >= prompt.least()
+    {
+        let message = format!("the prefix has {} tokens, and a prompt may have {}", prefix.tokens, prompt.least());
+        let fault = Fault::new("impossible-range", message, "make the prefix shorter or the prompts longer");
+        findings.error(&view.at("shared_prefix"), &view.key("shared_prefix"), fault);
+    }
+    if let (Some(Load::Closed { concurrency }), Some(requests)) = (load, requests)
+        && requests < concurrency
+    {
+        let message = format!("{requests} requests never fill a concurrency of {concurrency}");
+        let fault = Fault::new("impossible-range", message, "plan several requests for each slot");
+        findings.error(&view.at("requests"), &view.key("requests"), fault);
+    }
+    let (timeout, stall_timeout) = timeouts(view, findings)?;
+    let load = load?;
+    Some(Cell {
+        name: view.read("name", scalar::text)?,
+        load,
+        requests: requests?,
+        warmup: if view.has("warmup") { view.count("warmup")? } else { default_warmup(load) },
+        prompt_tokens: prompt_tokens?,
+        output_tokens: output_tokens?,
+        shared_prefix,
+        timeout,
+        stall_timeout,
+    })
+}
+
+/// `docs/statistics.md` section 2: twice the concurrency, at least 20.
+const fn default_warmup(load: Load) -> u32 {
+    match load {
+        Load::Closed { concurrency } if concurrency > 10 => concurrency.saturating_mul(2),
+        Load::Closed { .. } | Load::Poisson { .. } | Load::Constant { .. } => 20,
+    }
+}
+
+fn load(view: &View<'_>, findings: &mut Findings) -> Option<Load> {
+    if view.has("arrivals") && !view.has("rate") {
+        let message = "`arrivals` says how requests arrive at a `rate`; a closed loop has no arrivals";
+        let fault =
+            Fault::new("conflicting-keys", message, "remove `arrivals`, or use `rate` in place of `concurrency`");
+        findings.error(&view.at("arrivals"), &view.key("arrivals"), fault);
+    }
+    if view.has("concurrency") {
+        return view.count("concurrency").map(|concurrency| Load::Closed { concurrency });
+    }
+    let rate = view.read("rate", scalar::rate)?;
+    match view.read("arrivals", scalar::text)?.as_str() {
+        "constant" => Some(Load::Constant { rate }),
+        _ => Some(Load::Poisson { rate }),
+    }
+}
+
+fn timeouts(view: &View<'_>, findings: &mut Findings) -> Option<(Nanos, Nanos)> {
+    let timeout = view.read("timeout", scalar::duration)?;
+    if !view.has("stall_timeout") {
+        return Some((timeout, timeout.min(Nanos::from_secs(30))));
+    }
+    let stall = view.read("stall_timeout", scalar::duration)?;
+    if stall > timeout {
+        let message = "a stream cannot be silent for longer than its request may take";
+        let fault = Fault::new("impossible-range", message, "make it at most `timeout`");
+        findings.error(&view.at("stall_timeout"), &view.key("stall_timeout"), fault);
+    }
+    Some((timeout, stall))
+}
+
+fn lengths(key: &str, view: &View<'_>, findings: &mut Findings) -> Option<Lengths> {
+    let Some(lengths) = view.view(key) else {
+        return view.count(key).map(Lengths::Fixed);
+    };
+    if let Some(uniform) = lengths.view("uniform") {
+        let (min, max) = (uniform.count("min")?, uniform.count("max")?);
+        ordered(min < max, "`min` is not below `max`", &uniform, findings);
+        return Some(Lengths::Uniform { min, max });
+    }
+    if let Some(log_normal) = lengths.view("log_normal") {
+        let (min, max) = (log_normal.count("min")?, log_normal.count("max")?);
+        let median = log_normal.read("median", scalar::number)?;
+        let sigma = log_normal.read("sigma", scalar::number)?;
+        let inside = median >= f64::from(min) && median <= f64::from(max);
+        ordered(min < max, "`min` is not below `max`", &log_normal, findings);
+        ordered(min >= max || inside, "`median` is not between `min` and `max`", &log_normal, findings);
+        return Some(Lengths::LogNormal { median, sigma, min, max });
+    }
+    let weights = lengths.entries("table").iter().map(|entry| {
+        let length = scalar::count(&entry.key).ok()?.try_into().ok()?;
+        Some((length, scalar::number(entry.value.text()?).ok()?))
+    });
+    let mut table: Vec<(u32, f64)> = weights.collect::<Option<_>>()?;
+    table.sort_by_key(|(length, _)| *length);
+    (!table.is_empty()).then_some(Lengths::Table(table))
+}
+
+fn ordered(right: bool, message: &str, view: &View<'_>, findings: &mut Findings) {
+    if !right {
+        let fault = Fault::new(
+            "impossible-range",
+            message,
+            "write a range with at least two lengths, or one number for a fixed length",
+        );
+        findings.error(&view.place(), &view.path, fault);
+    }
+}

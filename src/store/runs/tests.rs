@@ -1,0 +1,174 @@
+//! Run folders, and what a kill, a full disk or a stranger does to them.
+
+use std::io;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tempfile::tempdir;
+
+use super::*;
+use crate::artifact::codec::manifest::tests::manifest_of;
+use crate::artifact::codec::samples::{any_record, streamed};
+
+fn records(count: u32) -> Vec<Record> {
+    (0..count).map(|n| streamed(n, u64::from(n) * 400, 50, 10, 8)).collect()
+}
+
+fn write(path: &Path, records: &[Record]) -> StoredRun {
+    let manifest = manifest_of(records);
+    let mut writer = RunWriter::create(path, &manifest).unwrap();
+    records.iter().try_for_each(|record| writer.record(record)).unwrap();
+    writer.finish(manifest).unwrap()
+}
+
+#[test]
+fn a_run_is_read_as_it_was_measured_and_is_never_overwritten() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("runs/candidate-0");
+    let stored = write(&path, &records(20));
+    let opened = open_run(&path).unwrap();
+    assert_eq!((opened.id, opened.run.records), (stored.id, records(20)));
+    assert_eq!(opened.run.manifest, stored.manifest);
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 2, "no draft is left");
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no partial is left");
+    let again = RunWriter::create(&path, &manifest_of(&records(1))).err().unwrap().to_string();
+    assert!(
+        again.ends_with("candidate-0 exists already; choose another folder, a run is never overwritten"),
+        "{again}"
+    );
+}
+
+#[test]
+fn the_same_run_has_the_same_identity() {
+    let folder = tempdir().unwrap();
+    let ids = ["a", "b"].map(|name| write(&folder.path().join(name), &records(20)).id);
+    assert_eq!(ids[0], ids[1]);
+}
+
+#[test]
+fn a_killed_measurement_loses_a_second_and_never_reads_as_whole() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("run");
+    let all = records(20);
+    let mut manifest = manifest_of(&all);
+    manifest.cells[0].planned = 30;
+    let mut writer = RunWriter::create(&path, &manifest).unwrap();
+    all.iter().try_for_each(|record| writer.record(record)).unwrap();
+    // The process dies here: nothing is finished, what was flushed is on disk.
+    std::mem::forget(writer);
+    let partial = folder.path().join("run.partial");
+    assert!(read_run(&path).is_err() && matches!(read_run(&partial), Err(RunError::HalfWritten { .. })));
+    assert!(matches!(RunWriter::create(&path, &manifest), Err(RunError::HalfWritten { .. })));
+
+    let recovered = recover(&partial).unwrap();
+    assert!(recovered.lost.is_some());
+    let run = read_run(&path).unwrap();
+    assert!(!run.manifest.complete);
+    let cell = &run.manifest.cells[0];
+    assert_eq!((cell.planned, usize::try_from(cell.attempted).unwrap()), (30, run.records.len()));
+    assert_eq!(all[..run.records.len()], run.records);
+    let lost = all.last().unwrap().end.since(run.records.last().unwrap().end);
+    assert!(lost <= FLUSH_EVERY, "{lost}");
+    assert!(!partial.exists());
+}
+
+#[test]
+fn a_kill_between_manifest_and_rename_loses_nothing() {
+    let folder = tempdir().unwrap();
+    let (path, partial) = (folder.path().join("run"), folder.path().join("run.partial"));
+    let id = write(&path, &records(5)).id;
+    fs::rename(&path, &partial).unwrap();
+    let recovered = recover(&partial).unwrap();
+    assert!(recovered.lost.is_none() && recovered.stored.id == id && recovered.stored.manifest.complete);
+    assert!(matches!(recover(&path), Err(RunError::Exists { .. })), "a whole run is not recovered");
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_was_measured() {
+    let folder = tempdir().unwrap();
+    let mut manifest = manifest_of(&records(5));
+    manifest.cells[0].planned = 100;
+    manifest.cells[0].attempted = 7;
+    let mut writer = RunWriter::create(&folder.path().join("run"), &manifest).unwrap();
+    records(5).iter().try_for_each(|record| writer.record(record)).unwrap();
+    let stored = writer.interrupted(manifest).unwrap();
+    let run = read_run(&stored.path).unwrap();
+    assert!(!run.manifest.complete && run.records == records(5));
+}
+
+#[test]
+fn a_run_that_dropped_records_is_not_written() {
+    let folder = tempdir().unwrap();
+    let manifest = manifest_of(&records(5));
+    let mut writer = RunWriter::create(&folder.path().join("run"), &manifest).unwrap();
+    records(4).iter().try_for_each(|record| writer.record(record)).unwrap();
+    let message = writer.finish(manifest).unwrap_err().to_string();
+    assert!(message.contains("4 records and 5 attempted"), "{message}");
+}
+
+#[test]
+fn a_full_disk_names_the_file() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let folder = tempdir().unwrap();
+    let file = File::create(folder.path().join("file")).unwrap();
+    let mut writer = RunWriter::over(&folder.path().join("run"), Box::new(Full), file).unwrap();
+    let fault = records(20).iter().find_map(|record| writer.record(record).err()).unwrap().to_string();
+    assert!(fault.starts_with("cannot write /"), "{fault}");
+    assert!(
+        fault.ends_with("run.partial/records.jsonl.zst: no storage space; free space or choose another folder"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn changed_bytes_are_found() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("run");
+    write(&path, &records(20));
+    let whole = fs::read(path.join(RECORDS)).unwrap();
+    for place in [0, whole.len().div_euclid(2), whole.len() - 1] {
+        let mut bytes = whole.clone();
+        bytes[place] ^= 1;
+        fs::write(path.join(RECORDS), bytes).unwrap();
+        assert!(matches!(read_run(&path), Err(RunError::Changed { .. })), "{place}");
+    }
+    fs::write(path.join(RECORDS), &whole).unwrap();
+    let manifest = fs::read_to_string(path.join(MANIFEST)).unwrap();
+    fs::write(path.join(MANIFEST), manifest.replace("\"format\": 1", "\"format\": 7")).unwrap();
+    let message = read_run(&path).unwrap_err().to_string();
+    assert!(
+        message.ends_with(
+            "manifest.json: format 7 is newer than 1, the newest that this version reads; use a newer servegate"
+        ),
+        "{message}"
+    );
+    assert!(read_run(&folder.path().join("nothing")).unwrap_err().to_string().contains("nothing/manifest.json: "));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn whatever_is_stored_is_read_back(records in vec(any_record(), 0..8)) {
+        let mut records = records;
+        for (number, record) in (0_u32..).zip(&mut records) {
+            record.request = number;
+        }
+        let mut manifest = manifest_of(&records);
+        manifest.cells.iter_mut().for_each(|cell| cell.planned = 100);
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("run");
+        let mut writer = RunWriter::create(&path, &manifest).unwrap();
+        records.iter().try_for_each(|record| writer.record(record)).unwrap();
+        writer.finish(manifest).unwrap();
+        prop_assert_eq!(read_run(&path).unwrap().records, records);
+    }
+}

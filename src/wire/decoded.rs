@@ -1,0 +1,104 @@
+//! What an ended exchange turned out to be: the dialect-free form of a response.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::digest::Digest;
+use crate::base::units::Nanos;
+
+/// A response, decoded. Instants are on the run's origin, as the transport stamped them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// First body byte.
+    pub first_byte: Option<Nanos>,
+    /// First content that is not reasoning.
+    pub first_answer: Option<Nanos>,
+    /// Events with content or reasoning, in order. Role, comment, usage and end events are not among them.
+    pub chunks: Vec<Chunk>,
+    /// Prompt tokens.
+    pub prompt_tokens: Option<u32>,
+    /// Of these, read from the prefix cache.
+    pub cached_tokens: Option<u32>,
+    /// Output tokens, reasoning included.
+    pub output_tokens: Option<u32>,
+    /// Of these, reasoning.
+    pub reasoning_tokens: Option<u32>,
+    /// Where `output_tokens` comes from.
+    pub tokens_from: TokenSource,
+    /// The last finish reason, at most 64 bytes, printable.
+    pub finish: Option<String>,
+    /// Whether the stream's end mark came.
+    pub ended: bool,
+    /// SHA-256 of the text, reasoning and answer in the order they came. Tool calls are not part of it.
+    pub text: Digest,
+    /// Length of that text in bytes.
+    pub text_bytes: u64,
+    /// Success, or the kind of failure.
+    pub outcome: Outcome,
+    /// For a failure: what was seen, one bounded line without control characters.
+    pub detail: Option<String>,
+    /// For a failure that has a usual cause: what to do.
+    pub hint: Option<&'static str>,
+}
+
+/// What the request asked for, as far as it decides whether the answer is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Output tokens asked for.
+    pub output_tokens: u32,
+    /// Whether the server was told to give exactly that many.
+    pub forced: bool,
+}
+
+/// A piece of content that arrived at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// When it arrived.
+    pub at: Nanos,
+    /// Tokens in it, where the stream tells (usage in every chunk, or as many chunks as tokens).
+    pub tokens: Option<u32>,
+}
+
+/// Where token counts come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenSource {
+    /// The server's usage object.
+    Usage,
+    /// No usage came: every content chunk was counted as one token.
+    Chunks,
+}
+
+/// How a request ended. Only `Ok` is a success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A whole, well-formed answer of the wanted length.
+    Ok,
+    /// The stream ended without its end mark.
+    Truncated,
+    /// Fewer tokens than asked for although the length was forced.
+    WrongLength,
+    /// A 200 without a token.
+    Empty,
+    /// An error object inside a 200 stream.
+    InStreamError,
+    /// The stream is not what the dialect says.
+    Malformed,
+    /// A status other than 2xx.
+    HttpError,
+    /// Refused for load: 429 or 503.
+    Shed,
+    /// Silent for too long.
+    Stalled,
+    /// Took too long.
+    TimedOut,
+    /// No connection, or it broke.
+    Connection,
+}
+
+impl Outcome {
+    /// Whether the request succeeded.
+    pub const fn is_ok(self) -> bool {
+        matches!(self, Self::Ok)
+    }
+}
