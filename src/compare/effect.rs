@@ -10,7 +10,7 @@ use crate::compare::evidence::Selection;
 use crate::compare::values;
 use crate::spec::policy::{Check, Decision, Margin as Limit};
 use crate::stats::error_rate::{Count, Counts, ErrorRates, error_rates};
-use crate::stats::history::{Noise, SessionPrior, noise};
+use crate::stats::history::{SessionPrior, noise};
 use crate::stats::margin::Margin;
 use crate::stats::moderated::{self, Comparison, Samples, compare};
 
@@ -33,9 +33,19 @@ pub struct Effect {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measured {
     /// Summaries of runs, compared as a ratio: times, rates, output length.
-    Ratio(Ratio),
+    Ratio(Box<Ratio>),
     /// Failed requests, compared as a difference of shares.
     Share(Share),
+}
+
+impl Ratio {
+    /// The estimate, where there is one.
+    pub fn estimate(&self) -> Option<&moderated::Effect> {
+        match &self.comparison {
+            Comparison::Estimated(estimate) => Some(estimate),
+            Comparison::CandidateUnobservable { .. } | Comparison::NotEstimable(_) => None,
+        }
+    }
 }
 
 /// A comparison of two shares of failed requests.
@@ -49,15 +59,9 @@ pub struct Share {
     pub attempted: u64,
 }
 
-/// A comparison of run summaries and what it was made from.
+/// A comparison of run summaries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ratio {
-    /// The `y` of the stored runs, by session.
-    pub stored: Vec<Vec<f64>>,
-    /// The `y` of the candidate's runs.
-    pub candidate: Vec<f64>,
-    /// What history and policy say about noise.
-    pub noise: Noise,
     /// The margin on the scale of `y`.
     pub margin: Margin,
     /// The estimate.
@@ -131,7 +135,7 @@ fn ratios(
     let noise = noise(&history, &stored, SessionPrior::assumed(decision.session_sd, decision.session_sd_df));
     let samples = Samples { stored: &stored, controls: &controls, candidate: &candidate };
     let comparison = compare(&samples, &noise, values::censored(check.metric, timeout));
-    Ok(Measured::Ratio(Ratio { stored, candidate, noise, margin, comparison, fewest }))
+    Ok(Measured::Ratio(Box::new(Ratio { margin, comparison, fewest })))
 }
 
 fn share(runs: &Selection<'_>, points: f64, alpha: f64) -> Result<Measured, Unmeasured> {
@@ -166,10 +170,7 @@ impl Measured {
     /// The effect with its 90 % interval (at `alpha = 0.05`), where there is an estimate.
     pub fn effect(&self, metric: Metric, alpha: f64) -> Option<Effect> {
         match self {
-            Self::Ratio(Ratio { comparison: Comparison::Estimated(estimate), .. }) => {
-                Some(natural(metric, estimate, alpha))
-            }
-            Self::Ratio(_) => None,
+            Self::Ratio(ratio) => ratio.estimate().map(|estimate| natural(metric, estimate, alpha)),
             Self::Share(Share { rates, .. }) => Some(Effect {
                 baseline: rates.baseline,
                 candidate: rates.candidate,

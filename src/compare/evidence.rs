@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::artifact::conditions::Known;
 use crate::artifact::metrics::cell::CellData;
 use crate::artifact::run::{Manifest, Run};
-use crate::base::names::Side;
+use crate::base::names::{Condition, Side};
 use crate::plan::request::Plan;
 
 /// The runs of one decision. Nothing here is checked yet: [`crate::compare::rules`] does that.
@@ -87,7 +88,7 @@ pub struct Selection<'a> {
 
 impl<'a> Evidence<'a> {
     /// What the runs that `usable` accepts measured in `cell`. Without restarts the passes of the baseline's side are one session, controls
-    /// among them. An earlier release counts where it followed the same plan over the same transport.
+    /// among them. An earlier run counts where its noise can be the baseline's.
     pub fn select(&self, cell: &str, usable: impl Fn(&Run) -> bool) -> Selection<'a> {
         let keep = |runs: &'a [Run]| runs.iter().filter(|run| usable(run)).collect::<Vec<&Run>>();
         let (baseline, controls) = (keep(self.runs(Side::Baseline)), keep(self.controls));
@@ -97,10 +98,7 @@ impl<'a> Evidence<'a> {
         } else {
             (vec![baseline.into_iter().chain(controls).collect()], vec![])
         };
-        let alike = |run: &&Run| {
-            let same = |m: &Manifest| (m.plan, m.clock, m.api, m.forced_length, m.restarted);
-            self.reference().next().is_some_and(|reference| same(&reference.manifest) == same(&run.manifest))
-        };
+        let alike = |run: &&Run| self.reference().next().is_some_and(|reference| same_noise(reference, run));
         let release = |runs: &&'a [Run]| by_session(keep(runs).into_iter().filter(alike).collect());
         let data = |runs: Vec<&'a Run>| runs.into_iter().map(|run| CellData::of(run, cell)).collect::<Vec<_>>();
         let sessions = |sessions: Vec<Vec<&'a Run>>| sessions.into_iter().map(data).collect::<Vec<_>>();
@@ -111,6 +109,16 @@ impl<'a> Evidence<'a> {
             history: self.history.iter().map(release).map(sessions).collect(),
         }
     }
+}
+
+/// Whether two runs followed one plan over one transport, without a known condition that matters and differs.
+fn same_noise(one: &Run, other: &Run) -> bool {
+    let (one, other) = (&one.manifest, &other.manifest);
+    let transport = |m: &Manifest| (m.plan, m.clock, m.api, m.forced_length, m.restarted);
+    let differs = |(condition, known): (&Condition, &Known)| {
+        !condition.is_nuisance() && other.conditions.get(condition).is_some_and(|found| found.value != known.value)
+    };
+    transport(one) == transport(other) && !one.conditions.iter().any(differs)
 }
 
 fn by_session(runs: Vec<&Run>) -> Vec<Vec<&Run>> {

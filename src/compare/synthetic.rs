@@ -61,11 +61,14 @@ pub(crate) struct Shape {
     /// The same for what a session's runs share.
     pub(crate) session_sd: f64,
     pub(crate) seed: u64,
+    /// The baseline's traffic.
+    pub(crate) traffic: Traffic,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { sessions: 3, controls: 3, candidate: 5, run_sd: 0.005, session_sd: 0.0, seed: 1 }
+        let traffic = Traffic::default();
+        Self { sessions: 3, controls: 3, candidate: 5, run_sd: 0.005, session_sd: 0.0, seed: 1, traffic }
     }
 }
 
@@ -78,7 +81,7 @@ impl Sides {
         let mut stream = Stream::named(shape.seed, "synthetic");
         let mut cells = |session: [f64; 4], change: &dyn Fn(&str, &mut Traffic)| {
             let mut cell = |name: &'static str, session: [f64; 2]| {
-                let mut traffic = Traffic::default();
+                let mut traffic = shape.traffic;
                 change(name, &mut traffic);
                 traffic.ttft *= (session[0] + shape.run_sd * stream.normal()).exp();
                 traffic.tpot *= (session[1] + shape.run_sd * stream.normal()).exp();

@@ -6,9 +6,9 @@ use crate::stats::moderated::Flag;
 use crate::verdict::family::Corrected;
 use crate::verdict::judgement::{CheckJudgement, Verdict};
 use crate::verdict::plans::{minimum_detectable, to_decide};
-use crate::verdict::states::State;
+use crate::verdict::states::{State, Tried};
 use crate::verdict::subjects::Subject;
-use crate::verdict::trial::Trial;
+use crate::verdict::trial::{Harm, Trial};
 use crate::verdict::words::{self, levels, p};
 
 /// The answer to one check.
@@ -34,7 +34,8 @@ pub(super) fn decide(subject: &Subject, state: &State, corrected: Corrected, dec
         State::Blocked { verdict, reason, to_decide } => {
             CheckJudgement { verdict: *verdict, reason: reason.clone(), to_decide: to_decide.clone(), ..blank }
         }
-        State::Tried { measured, trial } => {
+        State::Tried(tried) => {
+            let Tried { measured, trial } = tried.as_ref();
             let verdict = verdict(subject, trial, corrected, decision);
             let undecided = verdict == Verdict::Inconclusive;
             CheckJudgement {
@@ -109,10 +110,9 @@ fn reason(subject: &Subject, trial: &Trial, corrected: Corrected, (verdict, deci
 
 /// Why a tested check is undecided.
 fn undecided(subject: &Subject, trial: &Trial, corrected: Corrected, family: &str) -> String {
-    let beyond = trial.harm.is_some_and(|harm| match subject.check.metric {
-        Metric::OutputTokens => harm.high < -trial.margin,
-        _ => harm.low > trial.margin,
-    });
+    let shorter = subject.check.metric == Metric::OutputTokens;
+    let beyond = |harm: Harm| if shorter { harm.high < -trial.margin } else { harm.low > trial.margin };
+    let beyond = trial.harm.is_some_and(beyond);
     if trial.flags.contains(&Flag::TooFewToFail) && (beyond || trial.harm.is_none()) {
         "the interval clears the margin, but fewer than 3 candidate runs never fail".to_owned()
     } else if beyond {

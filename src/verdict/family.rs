@@ -22,19 +22,21 @@ impl Corrected {
 /// part of the family; its p-values stand as they are.
 pub(super) fn correct(subjects: &[Subject], states: &[State]) -> Vec<Corrected> {
     let tests = |(subject, state): (&Subject, &State)| match state {
-        State::Tried { trial, .. } if subject.may_block() => [Some(trial.p_fail), trial.p_objective],
-        State::Tried { .. } | State::Blocked { .. } => [None, None],
+        State::Tried(tried) if subject.may_block() => [Some(tried.trial.p_fail), tried.trial.p_objective],
+        State::Tried(_) | State::Blocked { .. } => [None, None],
     };
     let family: Vec<PValue> = subjects.iter().zip(states).flat_map(tests).flatten().collect();
     let mut adjusted = holm(&family).into_iter();
     let mut next = |test: Option<PValue>| test.and_then(|_| adjusted.next());
     let mut correct = |(subject, state): (&Subject, &State)| match state {
-        State::Tried { trial, .. } if subject.may_block() => Corrected {
-            p_fail: next(Some(trial.p_fail)).unwrap_or(PValue::ONE),
-            p_objective: next(trial.p_objective),
+        State::Tried(tried) if subject.may_block() => Corrected {
+            p_fail: next(Some(tried.trial.p_fail)).unwrap_or(PValue::ONE),
+            p_objective: next(tried.trial.p_objective),
             family: family.len(),
         },
-        State::Tried { trial, .. } => Corrected { p_fail: trial.p_fail, p_objective: trial.p_objective, family: 1 },
+        State::Tried(tried) => {
+            Corrected { p_fail: tried.trial.p_fail, p_objective: tried.trial.p_objective, family: 1 }
+        }
         State::Blocked { .. } => Corrected::NONE,
     };
     subjects.iter().zip(states).map(&mut correct).collect()

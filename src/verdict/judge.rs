@@ -51,7 +51,7 @@ fn of_policy(case: &Case<'_>) -> PolicyJudgement {
     let mut judgement = assemble(case, findings, checks.collect());
     judgement.notes = notes(&screening, &subjects, &states);
     let tried = |(subject, state): (&Subject, &State)| {
-        !subject.implied && subject.may_block() && matches!(state, State::Tried { .. })
+        !subject.implied && subject.may_block() && matches!(state, State::Tried(_))
     };
     if judgement.verdict <= Verdict::Pass && !subjects.iter().zip(&states).any(tried) {
         let message = "no check that may block was evaluated: nothing judged is not a pass; give the policy a required \

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::artifact::run::Run;
 use crate::base::names::Role;
 use crate::compare::conditions::differences;
-use crate::compare::effect::{Measured, Ratio};
-use crate::stats::moderated::{Comparison, Flag};
+use crate::stats::moderated::Flag;
 use crate::verdict::judge::Case;
 use crate::verdict::rules::Screening;
 use crate::verdict::states::State;
@@ -52,14 +51,11 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
 }
 
 /// The ids of the checks that raise each flag.
-fn flagged<'a>(subjects: &'a [Subject], states: &'a [State]) -> BTreeMap<Flag, Vec<String>> {
+fn flagged(subjects: &[Subject], states: &[State]) -> BTreeMap<Flag, Vec<String>> {
     let mut flagged: BTreeMap<Flag, Vec<String>> = BTreeMap::new();
     for (subject, state) in subjects.iter().zip(states) {
-        if let State::Tried {
-            measured: Measured::Ratio(Ratio { comparison: Comparison::Estimated(found), .. }), ..
-        } = state
-        {
-            for flag in &found.flags {
+        if let State::Tried(tried) = state {
+            for flag in &tried.trial.flags {
                 flagged.entry(*flag).or_default().push(subject.check.id());
             }
         }

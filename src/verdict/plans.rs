@@ -1,11 +1,11 @@
 //! What a check could have seen, and what would decide it.
 
 use crate::base::names::Direction;
-use crate::compare::effect::{Measured, Ratio, Share};
+use crate::compare::effect::{Measured, Share};
 use crate::spec::policy::Decision;
 use crate::stats::error_rate::ErrorRates;
-use crate::stats::margin::relative;
-use crate::stats::moderated::{self, Comparison, Flag, RUNS_TO_FAIL};
+use crate::stats::margin::{Margin, relative};
+use crate::stats::moderated::{self, Flag, RUNS_TO_FAIL};
 use crate::stats::power::{MOST_RUNS, Needed, Risk};
 use crate::stats::student;
 use crate::verdict::trial::Trial;
@@ -24,11 +24,11 @@ pub(super) fn minimum_detectable(
 ) -> Option<f64> {
     let risk = Risk { alpha: decision.alpha_fail / real(family), beta: BETA };
     match measured {
-        Measured::Ratio(Ratio { comparison: Comparison::Estimated(estimate), margin, .. }) => {
+        Measured::Ratio(ratio) => {
+            let (margin, estimate) = (&ratio.margin, ratio.estimate()?);
             let detectable = estimate.design.minimum_detectable(margin.log(estimate.base), risk)?;
             Some(relative(margin.direction, detectable))
         }
-        Measured::Ratio(_) => None,
         Measured::Share(Share { rates, .. }) => {
             let quantile = |tail: f64| student::upper_quantile(tail, rates.df);
             let error = (rates.upper - rates.lower) / (2.0 * quantile(decision.alpha_pass));
@@ -41,19 +41,22 @@ pub(super) fn minimum_detectable(
 /// What would decide an undecided check, if what was seen so far is the truth.
 pub(super) fn to_decide(measured: &Measured, trial: &Trial, decision: &Decision, family: usize) -> String {
     match measured {
-        Measured::Ratio(Ratio { comparison: Comparison::Estimated(estimate), margin, .. }) => {
-            if estimate.flags.contains(&Flag::Censored) {
-                return "requests fail in some runs, and such runs cannot show the check inside its margin: find out \
-                        why they fail and measure again"
-                    .to_owned();
-            }
-            let log_margin = margin.log(estimate.base);
-            let harm = harm(margin.direction, estimate);
-            needed(estimate, &wanted(estimate, harm, log_margin, (decision, family)))
-        }
-        Measured::Ratio(_) => format!("{}: a fail needs as many", count(RUNS_TO_FAIL, "candidate run")),
+        Measured::Ratio(ratio) => ratio.estimate().map_or_else(
+            || format!("{}: a fail needs as many", count(RUNS_TO_FAIL, "candidate run")),
+            |estimate| of_estimate(&ratio.margin, estimate, (decision, family)),
+        ),
         Measured::Share(share) => of_shares(share, trial.margin),
     }
+}
+
+fn of_estimate(margin: &Margin, estimate: &moderated::Effect, (decision, family): (&Decision, usize)) -> String {
+    if estimate.flags.contains(&Flag::Censored) {
+        return "requests fail in some runs, and such runs cannot show the check inside its margin: find out why they \
+                fail and measure again"
+            .to_owned();
+    }
+    let harm = harm(margin.direction, estimate);
+    needed(estimate, &wanted(estimate, harm, margin.log(estimate.base), (decision, family)))
 }
 
 /// The estimate towards harm; output length has two bad directions.

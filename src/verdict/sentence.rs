@@ -16,7 +16,7 @@ pub(super) fn sentence(judgement: &PolicyJudgement, alpha: f64) -> String {
         Verdict::Error => format!("{policy} could not measure: {}", troubles(judgement)),
         Verdict::NotComparable => format!("{policy} cannot compare: {}", troubles(judgement)),
         Verdict::Inconclusive => {
-            let open = contributing(judgement).filter_map(|check| check.to_decide.as_deref()).next();
+            let open = contributing(judgement).find_map(|check| check.to_decide.as_deref());
             let open = open.map_or_else(String::new, |what| format!("; to decide: {what}"));
             format!("{policy} is undecided: {}{open}", named(judgement, alpha))
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::names::{Metric, Role};
-use crate::compare::effect::{Measured, Ratio, Unmeasured, measure};
+use crate::compare::effect::{Measured, Unmeasured, measure};
 use crate::compare::evidence::Selection;
 use crate::spec::policy::Decision;
 use crate::stats::moderated::NotEstimable;
@@ -25,12 +25,16 @@ pub(super) enum State {
         to_decide: Option<String>,
     },
     /// It was measured and tested.
-    Tried {
-        /// What was measured.
-        measured: Measured,
-        /// Its tests.
-        trial: Trial,
-    },
+    Tried(Box<Tried>),
+}
+
+/// A check that was measured.
+#[derive(Clone, Debug)]
+pub(super) struct Tried {
+    /// What was measured.
+    pub(super) measured: Measured,
+    /// Its tests.
+    pub(super) trial: Trial,
 }
 
 impl State {
@@ -94,18 +98,18 @@ fn unmeasured(subject: &Subject, reason: Unmeasured) -> State {
 
 fn tested(subject: &mut Subject, measured: Measured, decision: &Decision) -> State {
     let floor = subject.check.statistic.floor();
-    if let Measured::Ratio(Ratio { fewest, .. }) = &measured
-        && *fewest < floor
+    if let Measured::Ratio(ratio) = &measured
+        && ratio.fewest < floor
     {
+        let few = format!("{} needs {floor} values in each run and has {}", subject.check.statistic, ratio.fewest);
         if subject.check.role == Role::Required {
-            let reason = format!("{} needs {floor} values in each run and has {fewest}", subject.check.statistic);
-            return State::blocked(Verdict::Error, &reason);
+            return State::blocked(Verdict::Error, &few);
         }
-        subject.demote(format!("{} needs {floor} values in each run and has {fewest}", subject.check.statistic));
+        subject.demote(few);
     }
     let blocked = |verdict, reason| State::blocked(verdict, reason);
     match trial(&subject.check, &measured, decision) {
-        Ok(trial) => State::Tried { measured, trial },
+        Ok(trial) => State::Tried(Box::new(Tried { measured, trial })),
         Err(NotEstimable::NoBaseline) => blocked(Verdict::NotComparable, "no run of the baseline counts"),
         Err(NotEstimable::NoCandidate) => blocked(Verdict::Error, "no run of the candidate counts"),
         Err(NotEstimable::BaselineUnobservable) => blocked(
@@ -125,7 +129,7 @@ fn tested(subject: &mut Subject, measured: Measured, decision: &Decision) -> Sta
 /// is not comparable there. Times per token still are.
 fn block_by_length(decision: &Decision, subjects: &[Subject], states: &mut [State]) {
     let longer = |state: &State| match state {
-        State::Tried { trial, .. } => trial.p_longer.is_some_and(|p| p.get() <= decision.alpha_fail),
+        State::Tried(tried) => tried.trial.p_longer.is_some_and(|p| p.get() <= decision.alpha_fail),
         State::Blocked { .. } => false,
     };
     let cells: BTreeSet<&str> = subjects
@@ -137,7 +141,7 @@ fn block_by_length(decision: &Decision, subjects: &[Subject], states: &mut [Stat
     for (subject, state) in subjects.iter().zip(states) {
         let metric = subject.check.metric;
         let depends = matches!(metric, Metric::E2e | Metric::Throughput | Metric::Goodput | Metric::OutputTokens);
-        if depends && cells.contains(subject.check.cell.as_str()) && matches!(state, State::Tried { .. }) {
+        if depends && cells.contains(subject.check.cell.as_str()) && matches!(state, State::Tried(_)) {
             *state = State::blocked(
                 Verdict::NotComparable,
                 "answers are shown longer than allowed, so the work was not the same",

@@ -65,15 +65,11 @@ pub(super) fn trial(check: &Check, measured: &Measured, decision: &Decision) -> 
 }
 
 fn of_ratio(check: &Check, ratio: &Ratio) -> Result<Trial, NotEstimable> {
-    let judged = match &ratio.comparison {
-        Comparison::NotEstimable(reason) => return Err(*reason),
-        Comparison::Estimated(_) | Comparison::CandidateUnobservable { .. } => ratio.comparison.judge(&ratio.margin),
-    };
-    let judged = judged.ok_or(NotEstimable::Numeric)?;
-    let estimate = match &ratio.comparison {
-        Comparison::Estimated(estimate) => Some(estimate),
-        Comparison::CandidateUnobservable { .. } | Comparison::NotEstimable(_) => None,
-    };
+    if let Comparison::NotEstimable(reason) = &ratio.comparison {
+        return Err(*reason);
+    }
+    let judged = ratio.comparison.judge(&ratio.margin).ok_or(NotEstimable::Numeric)?;
+    let estimate = ratio.estimate();
     // Of the two ways in which the length may leave its margin only the shorter one is a fail.
     let longer = ratio.margin.direction == Direction::TwoSided && estimate.is_some_and(|found| found.difference > 0.0);
     Ok(Trial {

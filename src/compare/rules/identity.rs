@@ -37,10 +37,11 @@ pub(super) fn releases(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
 
 /// Candidate and controls share one session: that is what controls are for, and what one session effect means.
 pub(super) fn sessions(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
-    let session = evidence.candidate.first().map(|run| run.manifest.session.as_str());
+    let first = evidence.candidate.iter().chain(evidence.controls).next();
+    let session = first.map(|run| run.manifest.session.as_str());
     let fresh = evidence.all().filter(|(side, _)| *side != Side::Baseline);
     let message = |(side, run): (Side, &Run)| {
-        format!("{} is of another session than the candidate's first run: measure them in one session", name(side, run))
+        format!("{} is of another session than the other runs of today: measure them in one session", name(side, run))
     };
     let mut strangers = fresh.filter(|(_, run)| Some(run.manifest.session.as_str()) != session);
     strangers.next().map(message).map(|m| whole("sessions-mixed", m)).into_iter().collect()
