@@ -49,23 +49,27 @@ pub type Compose<'a> = dyn Fn(&PlannedRequest) -> Message + 'a;
 pub type Ended<'a, 'p> = dyn FnMut(&'p PlannedRequest, Box<Exchange>) -> ControlFlow<()> + 'a;
 
 /// Why a cell ended before its last measured request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
     /// The user wants to stop.
+    #[error("interrupted")]
     Interrupted,
     /// Whoever takes the ended requests wants no more.
+    #[error("the records could not be written")]
     Refused,
     /// The cell took longer than its requests' timeouts allow.
+    #[error("the cell was given up after {limit}, longer than the timeouts of its requests allow")]
     Overdue {
         /// The limit.
         limit: Nanos,
     },
     /// The target answered none of the first requests.
+    #[error("the target is down: none of the first {requests} requests got an answer ({cause}); check that it is up")]
     Down {
         /// Requests that ended without an answer.
         requests: usize,
         /// What the last of them saw.
-        cause: Failure,
+        cause: String,
     },
 }
 
@@ -287,7 +291,7 @@ impl<'p, 't> State<'p, 't> {
         let requests = before + 1;
         self.unanswered = Some(requests);
         let enough = DOWN_AFTER.min(self.cell.warmup.len() + self.cell.requests.len());
-        (requests >= enough).then(|| Stop::Down { requests, cause: cause.clone() })
+        (requests >= enough).then(|| Stop::Down { requests, cause: words(cause) })
     }
 
     fn is_done(&self) -> bool {
@@ -306,6 +310,17 @@ impl<'p, 't> State<'p, 't> {
             window_start_us: micros(start),
             window_end_us: micros(self.window_end.max(start)),
         }
+    }
+}
+
+fn words(failure: &Failure) -> String {
+    match failure {
+        Failure::Connect(cause) => format!("no connection: {cause}"),
+        Failure::Tls(cause) => format!("no TLS: {cause}"),
+        Failure::Cut(cause) => format!("connection broke: {cause}"),
+        Failure::TimedOut => "no answer within the timeout".to_owned(),
+        Failure::Stalled => "silent for longer than the stall timeout".to_owned(),
+        Failure::TooLarge => "an answer too large to keep".to_owned(),
     }
 }
 
@@ -448,10 +463,9 @@ mod tests {
     #[test]
     fn a_target_that_is_down_stops_the_cell_and_one_that_answers_some_does_not() {
         let cell = cell("c4", Load::Closed { concurrency: 4 }, 10, 100);
-        let refused = || Failure::Connect("refused".to_owned());
         let mut transport = Scripted::new(|_| (Nanos::from_millis(1), Some(Failure::Connect("refused".to_owned()))));
         let (driven, ends) = run(&cell, &mut transport);
-        assert_eq!(driven.stop, Some(Stop::Down { requests: 20, cause: refused() }));
+        assert_eq!(driven.stop, Some(Stop::Down { requests: 20, cause: "no connection: refused".to_owned() }));
         assert_eq!(ends.len(), 12, "two warm-up requests of the ramp were still to come; records are kept");
 
         let script: Script =

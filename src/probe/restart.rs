@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_command_that_hangs_is_killed_and_one_that_is_missing_is_named() {
-        let error = run("echo waiting; exec sleep 30", Nanos::from_millis(300)).unwrap_err();
+        let error = run("echo waiting; exec sleep 30", Nanos::from_secs(1)).unwrap_err();
         assert!(matches!(&error, RestartError::TimedOut { output, .. } if output == "waiting"), "{error}");
         let missing = Restart { command: vec!["/nowhere/restart".to_owned()], timeout: Nanos::from_secs(1) };
         let error = restart(&missing, Side::Control, "v1", &AtomicBool::new(false)).unwrap_err().to_string();

@@ -101,3 +101,44 @@ fn watch(shared: &Shared, clock: Clock, send: &impl Fn(u64, Outbound)) {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn requests_go_in_the_order_of_their_instants_and_never_early() {
+        let clock = Clock::start();
+        let (sender, sent) = sync_channel(16);
+        let schedule = Schedule::start(clock, move |epoch, request: Outbound| {
+            sender.send((clock.now(), epoch, request.id, request.due)).unwrap();
+        })
+        .unwrap();
+        let start = clock.now() + Nanos::from_millis(20);
+        let add = |id: u64, after: u64| {
+            let request = Outbound {
+                id,
+                due: start + Nanos::from_micros(after),
+                path: "/",
+                body: Bytes::new(),
+                timeout: Nanos::from_secs(1),
+                stall_timeout: Nanos::from_secs(1),
+            };
+            schedule.add(id + 10, request);
+        };
+        add(9, 0);
+        schedule.clear();
+        for (id, after) in [(0, 3_000), (1, 100), (2, 3_000), (3, 0), (4, 90)] {
+            add(id, after);
+        }
+        for expected in [3, 4, 1, 0, 2] {
+            let (at, epoch, id, due) = sent.recv_timeout(Duration::from_secs(20)).unwrap();
+            assert_eq!((id, epoch), (expected, expected + 10));
+            assert!(at >= due);
+        }
+    }
+}
