@@ -148,6 +148,11 @@ impl Metric {
         }
     }
 
+    /// The metric with its statistic, as in check names: `tpot.p50`; only the metric where it has one number a run.
+    pub fn with(self, statistic: Statistic) -> String {
+        if statistic == Statistic::Value { self.id().to_owned() } else { format!("{self}.{statistic}") }
+    }
+
     /// Whether this statistic of the metric exists.
     pub const fn allows(self, statistic: Statistic) -> bool {
         match self.scale() {

@@ -100,7 +100,7 @@ mod tests {
         // Pinned: a change of these numbers would change every stored plan.
         let mut stream = Stream::named(1, "arrivals/c8");
         let draws = [stream.bits(), stream.bits()];
-        assert_eq!(draws, [1367436800360439356, 15227345185819953877]);
+        assert_eq!(draws, [1_367_436_800_360_439_356, 15_227_345_185_819_953_877]);
         let mut again = Stream::named(1, "arrivals/c8");
         assert_eq!([again.bits(), again.bits()], draws);
         assert_ne!(Stream::named(1, "arrivals/c9").bits(), draws[0]);

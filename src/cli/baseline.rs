@@ -270,7 +270,7 @@ fn show(store: &Baselines, args: &ShowArgs, terminal: &mut Terminal) -> Result<E
     for noise in &manifest.noise {
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
         let percent = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |sd| format!("{:.2}%", sd * 100.0));
-        let name = format!("{}.{}", noise.metric, noise.statistic);
+        let name = noise.metric.with(noise.statistic);
         let assumed = if noise.session_assumed { " (assumed)" } else { "" };
         let (cell, median) = (escape::terminal(&noise.cell), number(noise.median));
         let (run, session) = (percent(noise.run_sd), percent(Some(noise.session_sd)));

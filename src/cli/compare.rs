@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::artifact::run::Manifest;
 use crate::base::names::Side;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
@@ -66,7 +67,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     outputs.publish(&gathered, &judgement, None, terminal)
 }
 
-fn open(folder: &Path) -> Result<crate::artifact::run::Manifest, CliError> {
+fn open(folder: &Path) -> Result<Manifest, CliError> {
     read_run(folder).map(|run| run.manifest).map_err(|error| CliError::failed(error.to_string()))
 }
 

@@ -95,12 +95,12 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         let suite = suite(source(workload), vec![source(policy)])?;
         for number in 1..=SESSIONS {
             let session = format!("demo-{number}");
-            deployment.enter_session(&session);
-            let stage = Stage { deployment: &mut deployment, interrupt: &interrupt, terminal };
-            baseline(&suite, &store, &session, temporary.path(), stage)?;
+            deployment.enter_session(&format!("{}/{session}", suite.workload.name));
+            let mut stage = Stage { deployment: &mut deployment, interrupt: &interrupt, terminal };
+            baseline(&suite, &store, &session, temporary.path(), &mut stage)?;
         }
         let mut evidence = Gathered::active(&store, &suite.workload.name)?.unwrap_or_default();
-        deployment.enter_session("candidate");
+        deployment.enter_session(&format!("{}/candidate", suite.workload.name));
         let candidate = CandidateSession {
             name: "demo-candidate",
             release: scenario.name,
@@ -127,7 +127,13 @@ const PIPELINE: &str = "\nIn a pipeline, with your deployment as the target `sta
                         servegate run --policy gate-policies/chat.yaml --target staging --release \"$TAG\"\n";
 
 /// Measures one session of the approved release and adds it to the baseline.
-fn baseline(suite: &Suite, store: &Baselines, name: &str, folder: &Path, stage: Stage<'_>) -> Result<(), CliError> {
+fn baseline(
+    suite: &Suite,
+    store: &Baselines,
+    name: &str,
+    folder: &Path,
+    stage: &mut Stage<'_>,
+) -> Result<(), CliError> {
     let workload = &suite.workload.name;
     let session = Session {
         plan: &suite.plan,

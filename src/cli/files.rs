@@ -242,9 +242,10 @@ pub(crate) fn target(config: &Config, name: &str) -> Result<Target, CliError> {
     config.targets.get(name).cloned().ok_or_else(|| {
         let known: Vec<&str> = config.targets.keys().map(String::as_str).collect();
         let error = CliError::usage(format!("no target `{}` in the config file", name.escape_debug()));
-        match known.is_empty() {
-            true => error.hint("write one into servegate.yaml (docs/targets.md), or use --url and --model"),
-            false => error.hint(format!("targets there are: {}", known.join(", "))),
+        if known.is_empty() {
+            error.hint("write one into servegate.yaml (docs/targets.md), or use --url and --model")
+        } else {
+            error.hint(format!("targets there are: {}", known.join(", ")))
         }
     })
 }

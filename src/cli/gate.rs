@@ -17,9 +17,9 @@ use crate::cli::terminal::Terminal;
 use crate::compare::evidence::{Baseline, Evidence};
 use crate::report::view::{Context, ExitPolicy, View};
 use crate::report::{self, terminal as final_table};
-use crate::store::baseline::Baselines;
+use crate::store::baseline::{BaselineError, Baselines};
 use crate::store::bundle::{Contents, Part, write_bundle};
-use crate::store::files::write_atomic;
+use crate::store::files::{check_writable, write_atomic};
 use crate::store::runs::read_run;
 use crate::verdict::judge::{Case, judge};
 use crate::verdict::judgement::Judgement;
@@ -91,7 +91,7 @@ impl Gathered {
 
     /// The active baseline of a workload, with the runs of earlier releases.
     pub(crate) fn active(store: &Baselines, workload: &str) -> Result<Option<Self>, CliError> {
-        let failed = |error: crate::store::baseline::BaselineError| CliError::failed(error.to_string());
+        let failed = |error: BaselineError| CliError::failed(error.to_string());
         let Some(baseline) = store.load_active(workload).map_err(failed)? else { return Ok(None) };
         let mut gathered = Self {
             reference: Some(Reference { release: baseline.release.clone(), age_days: age_days(&baseline.approved_at) }),
@@ -207,7 +207,7 @@ impl Outputs<'_> {
     /// Removes what an earlier decision left, so that an old green file can never be taken for this one,
     /// and finds out before anything is measured whether the folder can be written.
     pub(crate) fn prepare(&self) -> Result<(), CliError> {
-        crate::store::files::check_writable(self.out).map_err(|error| CliError::failed(error.to_string()))?;
+        check_writable(self.out).map_err(|error| CliError::failed(error.to_string()))?;
         let old = report::FORMATS.iter().filter_map(|format| format.file).map(|file| self.out.join(file));
         for path in old.filter(|path| path.exists()) {
             fs::remove_file(&path)

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "unnamed")]
     release: String,
 
-    /// Which side the restart command is to start (SERVEGATE_SIDE)
+    /// Which side the restart command is to start (its `SERVEGATE_SIDE`)
     #[arg(long, value_enum, default_value_t)]
     side: SideArg,
 

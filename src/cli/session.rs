@@ -86,7 +86,8 @@ impl Session<'_> {
         for (at, (side, release)) in self.runs.iter().enumerate() {
             let sequence = u32::try_from(at).unwrap_or(u32::MAX);
             let mut seen = Seen { terminal, interrupt, first: at == 0 };
-            match self.run(deployment, *side, release, sequence, &mut seen) {
+            let number = Numbered { side: *side, release, sequence };
+            match self.run(deployment, &number, &mut seen) {
                 Ok(Ran { stored, trouble }) => {
                     terminal.clear_bar();
                     self.say(&stored, terminal);
@@ -113,11 +114,10 @@ impl Session<'_> {
     fn run(
         &self,
         deployment: &mut dyn Deployment,
-        side: Side,
-        release: &str,
-        sequence: u32,
+        number: &Numbered<'_>,
         seen: &mut Seen<'_>,
     ) -> Result<Ran, CliError> {
+        let Numbered { side, release, sequence } = *number;
         let mut boot = deployment.boot(side, release, sequence)?;
         if seen.first {
             for caution in &boot.cautions {
@@ -183,6 +183,13 @@ impl Session<'_> {
     fn folder(&self, manifest: &Manifest) -> PathBuf {
         self.out.join(format!("{}-{:02}-{}", manifest.session, manifest.sequence, manifest.side))
     }
+}
+
+/// A run of the session.
+struct Numbered<'a> {
+    side: Side,
+    release: &'a str,
+    sequence: u32,
 }
 
 struct Ran {

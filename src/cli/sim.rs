@@ -14,8 +14,8 @@ use crate::cli::terminal::Terminal;
 use crate::sim::Deployment;
 use crate::sim::fault::{Fault, Share};
 use crate::sim::noise::Noise;
-use crate::sim::profile::{PRESETS, Profile};
-use crate::sim::scenario::{Must, SCENARIOS, Scenario};
+use crate::sim::profile::{PRESETS, Profile, SetError};
+use crate::sim::scenario::{Expected, Must, SCENARIOS, Scenario};
 use crate::sim::server::{Options, Readiness, Server};
 
 /// The signal flag is looked at this often.
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
 }
 
 fn deployment(args: &ServeArgs) -> Result<Deployment, CliError> {
-    let usage = |error: crate::sim::profile::SetError| CliError::usage(error.to_string());
+    let usage = |error: SetError| CliError::usage(error.to_string());
     let profile = Profile::preset(&args.profile).ok_or_else(|| {
         let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
         CliError::usage(format!("no preset `{}`: choose one of {}", args.profile.escape_debug(), names.join(", ")))
@@ -161,7 +161,7 @@ fn list(terminal: &mut Terminal) -> Result<Exit, CliError> {
     };
     if terminal.json() {
         let scenario = |one: &Scenario| {
-            let effect = |expected: &crate::sim::scenario::Expected| json!({ "cell": expected.cell, "metric": expected.metric, "effect": expected.effect });
+            let effect = |expected: &Expected| json!({ "cell": expected.cell, "metric": expected.metric, "effect": expected.effect });
             let expected: Vec<_> = one.expected.iter().map(effect).collect();
             json!({ "id": one.id, "name": one.name, "mirrors": one.mirrors, "must": must(one.must), "expected": expected })
         };

@@ -18,7 +18,7 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "NAME")]
     target: Option<String>,
 
-    /// Base URL of a target that is not in servegate.yaml, such as http://127.0.0.1:8000
+    /// Base URL of a target that is not in servegate.yaml, such as `http://127.0.0.1:8000`
     #[arg(long, requires = "model")]
     url: Option<String>,
 

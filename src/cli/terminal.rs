@@ -44,7 +44,9 @@ impl Terminal {
 
     /// Whether stdout is a person's terminal that wants colour.
     pub(crate) fn colour(&self) -> bool {
-        io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        !self.global.json
+            && io::stdout().is_terminal()
+            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
     }
 
     /// Data on stdout. A reader that went away is not an error.

@@ -5,9 +5,10 @@
 
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
+use crate::plan::lengths::Draws;
 use crate::plan::request::{Plan, PlannedCell, PlannedRequest, PromptRecipe};
-use crate::plan::{arrivals, fingerprint, lengths};
-use crate::spec::workload::{Cell, SharedPrefix, Workload};
+use crate::plan::{arrivals, fingerprint};
+use crate::spec::workload::{Cell, Load, SharedPrefix, Workload};
 
 /// The exact requests of a workload. The same workload always gives the same plan.
 pub fn build(workload: &Workload) -> Plan {
@@ -29,21 +30,35 @@ fn plan_cell(cell: &Cell, seed: u64) -> PlannedCell {
     let total = cell.warmup.saturating_add(cell.requests);
     let mut due = arrivals::due(cell.load, total, &mut Stream::named(seed, &format!("arrivals/{}", cell.name)));
     let measured_due = due.split_off(due.len().min(usize::try_from(cell.warmup).unwrap_or(usize::MAX)));
+    let mut warmup = Shapes::new(cell, seed, "warmup-").requests(cell.requests, due);
+    if let Load::Closed { concurrency } = cell.load {
+        put_out_of_step(&mut warmup, concurrency);
+    }
     PlannedCell {
         name: cell.name.clone(),
         load: cell.load,
         requests: Shapes::new(cell, seed, "").requests(0, measured_due),
-        warmup: Shapes::new(cell, seed, "warmup-").requests(cell.requests, due),
+        warmup,
         timeout: cell.timeout,
         stall_timeout: cell.stall_timeout,
+    }
+}
+
+/// Cuts the answer of each slot's first request to another part of its length. Slots that start together
+/// would finish together, and a cell would spend its measured window falling out of step.
+fn put_out_of_step(warmup: &mut [PlannedRequest], concurrency: u32) {
+    for (slot, request) in (1..=concurrency).zip(warmup) {
+        let part = u64::from(request.output_tokens) * u64::from(slot);
+        request.output_tokens =
+            u32::try_from(part.div_ceil(concurrency.max(1).into())).unwrap_or(request.output_tokens);
     }
 }
 
 /// Draws request shapes of one cell.
 struct Shapes<'a> {
     cell: &'a Cell,
-    prompt_lengths: Stream,
-    output_lengths: Stream,
+    prompt_lengths: Draws<'a>,
+    output_lengths: Draws<'a>,
     prompts: Stream,
     groups: Stream,
     prefixes: Vec<u64>,
@@ -58,8 +73,8 @@ impl<'a> Shapes<'a> {
         let groups = cell.shared_prefix.map_or(0, |shared| shared.groups);
         Self {
             cell,
-            prompt_lengths: stream("lengths"),
-            output_lengths: stream("output-lengths"),
+            prompt_lengths: Draws::new(&cell.prompt_tokens, stream("lengths")),
+            output_lengths: Draws::new(&cell.output_tokens, stream("output-lengths")),
             prompts: stream("prompts"),
             groups: stream("groups"),
             prefixes: (0..groups).map(|_| prefixes.bits()).collect(),
@@ -72,7 +87,7 @@ impl<'a> Shapes<'a> {
     }
 
     fn request(&mut self, number: u32, due: Option<Nanos>) -> PlannedRequest {
-        let words = lengths::draw(&self.cell.prompt_tokens, &mut self.prompt_lengths);
+        let words = self.prompt_lengths.next();
         let prefix = self.cell.shared_prefix.and_then(|SharedPrefix { tokens, .. }| {
             let seed = self.groups.choose(&self.prefixes)?;
             Some((*seed, tokens.min(words)))
@@ -80,7 +95,7 @@ impl<'a> Shapes<'a> {
         PlannedRequest {
             number,
             prompt: PromptRecipe { seed: self.prompts.bits(), words, prefix },
-            output_tokens: lengths::draw(&self.cell.output_tokens, &mut self.output_lengths),
+            output_tokens: self.output_lengths.next(),
             due,
         }
     }
@@ -94,7 +109,7 @@ mod tests {
 
     use super::*;
     use crate::plan::prompt;
-    use crate::spec::workload::{Lengths, Load};
+    use crate::spec::workload::Lengths;
 
     fn cell(name: &str, load: Load) -> Cell {
         Cell {
@@ -130,7 +145,7 @@ mod tests {
     #[test]
     fn the_fingerprint_of_a_small_workload_is_pinned() {
         // A change of this digest makes every stored baseline incomparable: raise the generator's version.
-        insta::assert_snapshot!(build(&small()).fingerprint.to_string(), @"sha256:b1101735db1e05e26c2be9cef04f05c8cef9508c46491660b53963efdb0c92d3");
+        insta::assert_snapshot!(build(&small()).fingerprint.to_string(), @"sha256:1360a1d47e5d28a016796d86c3a2fac8b7063a5e35280dc5eeb0aa4cf45dddbf");
     }
 
     #[test]
@@ -145,6 +160,15 @@ mod tests {
         }
         assert_eq!(plan.cells[2].warmup[0].due, Some(Nanos::ZERO));
         assert_eq!(plan.cells[2].requests[0].due, Some(Nanos::from_secs(4)));
+    }
+
+    #[test]
+    fn the_first_answers_of_a_closed_loop_end_one_after_the_other() {
+        let mut workload = small();
+        workload.cells[0].output_tokens = Lengths::Fixed(80);
+        let plan = build(&workload);
+        let lengths: Vec<u32> = plan.cells[0].warmup.iter().map(|request| request.output_tokens).collect();
+        assert_eq!(lengths, [10, 20, 30, 40, 50, 60, 70, 80]);
     }
 
     #[test]

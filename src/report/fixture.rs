@@ -109,7 +109,7 @@ fn check(
     verdict: Verdict,
     effect: Option<(f64, f64, f64, f64)>,
 ) -> CheckJudgement {
-    let id = format!("{metric}.{statistic}@{cell}");
+    let id = format!("{}@{cell}", metric.with(statistic));
     CheckJudgement {
         reason: effect.map_or_else(
             || "not measured: the cell has no valid requests.".to_owned(),

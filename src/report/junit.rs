@@ -353,8 +353,8 @@ mod tests {
                 ("ttft.p90@c1", Outcome::Success),
                 ("ttft.p90@c64", Outcome::Skipped),
                 ("stall.p90@c8", Outcome::Success),
-                ("throughput.value@c64", Outcome::Skipped),
-                ("error_rate.value@burst", Outcome::Error),
+                ("throughput@c64", Outcome::Skipped),
+                ("error_rate@burst", Outcome::Error),
             ]
         );
         assert_eq!((report.tests, report.failures, report.errors, report.skipped), (13, 2, 3, 2));

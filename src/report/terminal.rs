@@ -301,9 +301,9 @@ mod tests {
     #[test]
     fn a_name_too_long_for_its_column_keeps_its_numbers() {
         let mut judgement = fixture::rich();
-        judgement.policies[0].checks[0].id = "output_tokens.value@a-cell-with-a-long-name".to_owned();
+        judgement.policies[0].checks[0].id = "output_tokens@a-cell-with-a-long-name".to_owned();
         let screen = rendered(&judgement, false);
-        assert!(screen.contains("  fail           output_tokens.value@a-cell-with-a-long-name\n"), "{screen}");
+        assert!(screen.contains("  fail           output_tokens@a-cell-with-a-long-name\n"), "{screen}");
         assert!(screen.lines().all(|line| width(line) <= WIDTH));
     }
 

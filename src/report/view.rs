@@ -330,8 +330,8 @@ mod tests {
         let context = fixture::context(ExitPolicy::Strict);
         let view = View::new(&judgement, &context);
         let ids = |views: &[CheckView<'_>]| views.iter().map(|view| view.check.id.clone()).collect::<Vec<_>>();
-        assert_eq!(ids(&view.blocking), ["tpot.p50@c1", "error_rate.value@burst", "tpot.p50@c8"]);
-        assert_eq!(ids(&view.tolerated), ["throughput.value@c64", "ttft.p90@c64", "stall.p90@c8"]);
+        assert_eq!(ids(&view.blocking), ["tpot.p50@c1", "error_rate@burst", "tpot.p50@c8"]);
+        assert_eq!(ids(&view.tolerated), ["throughput@c64", "ttft.p90@c64", "stall.p90@c8"]);
         assert_eq!(view.policies[0].counts(), "2 fail, 1 error, 2 inconclusive, 1 warn, 2 pass");
     }
 

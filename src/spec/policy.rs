@@ -74,9 +74,9 @@ pub struct Check {
 }
 
 impl Check {
-    /// The stable name in every output: `tpot.p50@c8`.
+    /// The stable name in every output: `tpot.p50@c8`, `throughput@c8`.
     pub fn id(&self) -> String {
-        format!("{}.{}@{}", self.metric, self.statistic, self.cell)
+        format!("{}@{}", self.metric.with(self.statistic), self.cell)
     }
 }
 

@@ -111,7 +111,7 @@ fn less_throughput_is_harm_and_its_margin_is_five_per_cent_less() {
     }
     let policy = with(vec![check(Metric::Throughput, Statistic::Value, "c1", relative(0.05))]);
     let found = judged(&policy, &less);
-    let check = of(&found, "throughput.value@c1");
+    let check = of(&found, "throughput@c1");
     assert_eq!(check.verdict, Verdict::Fail, "{check:#?}");
     assert!((check.effect.unwrap().change + 0.1).abs() < 1e-6, "{check:?}");
     assert!((check.margin - 0.05).abs() < 1e-12);
@@ -139,7 +139,7 @@ fn noise_widens_the_interval_and_says_what_would_decide() {
 fn a_candidate_that_fails_its_requests_is_never_faster() {
     let found = judged(&policy(), &sides(|_, t| t.failed = t.requests));
     assert_eq!(found.verdict, Verdict::Fail);
-    for id in ["ttft.p50@c1", "tpot.p50@c8", "error_rate.value@c1"] {
+    for id in ["ttft.p50@c1", "tpot.p50@c8", "error_rate@c1"] {
         assert_eq!(of(&found, id).verdict, Verdict::Fail, "{id}: {:#?}", of(&found, id));
     }
     assert_eq!(of(&found, "tpot.p50@c1").effect, None);
@@ -159,7 +159,7 @@ fn a_candidate_that_fails_its_requests_is_never_faster() {
 fn five_points_more_errors_fail_although_nobody_asked_for_the_error_rate() {
     let found = judged(&with(vec![tpot("c1")]), &sides(|_, t| (t.requests, t.failed) = (300, 15)));
     assert_eq!(found.verdict, Verdict::Fail, "{found:#?}");
-    let check = of(&found, "error_rate.value@c1");
+    let check = of(&found, "error_rate@c1");
     assert_eq!((check.verdict, check.role), (Verdict::Fail, Role::Guard));
     assert!((check.effect.unwrap().change - 0.05).abs() < 1e-12);
     assert!(check.reason.starts_with("5 pp worse ["), "{}", check.reason);
@@ -170,8 +170,8 @@ fn shorter_answers_fail_and_longer_ones_make_end_to_end_times_incomparable() {
     let policy = with(vec![check(Metric::E2e, Statistic::P50, "c1", relative(0.05)), tpot("c1"), tpot("c8")]);
     let shorter = judged(&policy, &sides(|_, t| t.tokens = 5));
     assert_eq!(shorter.verdict, Verdict::Fail);
-    assert_eq!(of(&shorter, "output_tokens.value@c1").verdict, Verdict::Fail);
-    assert!(of(&shorter, "output_tokens.value@c1").reason.starts_with("16.7 % shorter ["));
+    assert_eq!(of(&shorter, "output_tokens@c1").verdict, Verdict::Fail);
+    assert!(of(&shorter, "output_tokens@c1").reason.starts_with("16.7 % shorter ["));
     let longer = judged(&policy, &sides(|cell, t| t.tokens = if cell == "c1" { 8 } else { 6 }));
     assert_eq!(longer.verdict, Verdict::NotComparable, "{longer:#?}");
     assert_eq!(of(&longer, "e2e.p50@c1").verdict, Verdict::NotComparable);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Runs the binary in a folder, without the environment's own settings.
-pub fn servegate(dir: &Path, args: &[&str]) -> Output {
+pub(crate) fn servegate(dir: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_servegate"))
         .args(args)
         .current_dir(dir)

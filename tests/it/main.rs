@@ -3,9 +3,9 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::indexing_slicing,
     clippy::string_slice,
     reason = "a test that cannot go on must stop, and says where"
 )]
 
 mod architecture;
+mod cli;

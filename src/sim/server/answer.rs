@@ -25,11 +25,13 @@ pub(super) struct Spoken {
     /// What the engine said first; it decided the status.
     first: Option<Signal>,
     state: Next,
+    /// Whether hyper had its chance to flush before the connection is cut: it flushes on a pending body.
+    flushed: bool,
 }
 
 impl Spoken {
     pub(super) const fn new(speech: Speech, ticket: Ticket, first: Signal) -> Self {
-        Self { speech, ticket, first: Some(first), state: Next::More }
+        Self { speech, ticket, first: Some(first), state: Next::More, flushed: false }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
@@ -50,6 +52,11 @@ impl Spoken {
         match self.state {
             Next::More | Next::Silent => Poll::Pending,
             Next::Done => Poll::Ready(None),
+            Next::Cut if !self.flushed => {
+                self.flushed = true;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
             Next::Cut => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
             Next::Flood => {
                 self.speech.flood(&mut out);

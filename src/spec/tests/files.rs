@@ -162,13 +162,13 @@ fn the_chat_policy_requires_what_a_harmless_change_can_show() {
     assert_eq!(
         ids(Role::Required),
         "tpot.p50@c1 tpot.p50@c8 tpot.p50@c64 ttft.p50@c1 ttft.p50@c8 \
-         error_rate.value@c1 error_rate.value@c8 error_rate.value@c64 \
-         output_tokens.value@c1 output_tokens.value@c8 output_tokens.value@c64"
+         error_rate@c1 error_rate@c8 error_rate@c64 \
+         output_tokens@c1 output_tokens@c8 output_tokens@c64"
     );
     assert_eq!(
         ids(Role::Guard),
         "ttft.p50@c64 ttft.p90@c1 ttft.p90@c8 ttft.p90@c64 e2e.p50@c1 e2e.p50@c8 e2e.p50@c64 \
-         throughput.value@c1 throughput.value@c8 throughput.value@c64"
+         throughput@c1 throughput@c8 throughput@c64"
     );
     assert_eq!(policy.treatment, [Condition::KvCacheDtype]);
     let tpot = &policy.checks[0];
