@@ -6,7 +6,7 @@ pub mod dialect;
 mod excerpt;
 mod hints;
 #[cfg(test)]
-mod shared;
+mod recorded_tests;
 pub mod sse;
 pub mod transport;
 

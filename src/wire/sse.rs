@@ -190,7 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::shared::shared;
+    use crate::wire::recorded_tests::shared;
 
     type Owned = (String, String, u64);
 
