@@ -41,20 +41,28 @@ fn change(metric: Metric, Harm { estimate, low, high }: Harm) -> String {
     };
     // The interval is read in the direction of the word before it.
     let (low, high) = if estimate >= 0.0 { (low, high) } else { (-high, -low) };
-    format!("{} {way} [{}, {}]", share(metric, estimate.abs()), bare(low), bare(high))
+    format!("{} {} {way} [{}, {}]", tenths(estimate.abs()), unit(metric), tenths(low), tenths(high))
 }
 
 /// `5 %`, or `1 points` as `1 pp` for shares.
 pub(super) fn share(metric: Metric, value: f64) -> String {
-    let unit = if metric.scale() == Scale::Proportion { "pp" } else { "%" };
-    format!("{} {unit}", bare(value))
+    format!("{} {}", bare(value), unit(metric))
 }
 
-/// A share in hundredths with one decimal, none when it is whole: `14.5`, `5`.
-fn bare(value: f64) -> String {
+fn unit(metric: Metric) -> &'static str {
+    if metric.scale() == Scale::Proportion { "pp" } else { "%" }
+}
+
+/// A measured share in hundredths with one decimal: `14.5`, `5.0`.
+fn tenths(value: f64) -> String {
     let text = format!("{:.1}", 100.0 * value);
-    let text = text.strip_suffix(".0").unwrap_or(&text);
-    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+    if text == "-0.0" { "0.0".to_owned() } else { text }
+}
+
+/// A share that somebody wrote down: no decimal when it is whole.
+fn bare(value: f64) -> String {
+    let text = tenths(value);
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
 }
 
 /// `20.1 to 23.0 ms`.
@@ -94,8 +102,8 @@ mod tests {
     fn shares_read_like_a_person_would_write_them() {
         let harm = |estimate, low, high| change(Metric::Tpot, Harm { estimate, low, high });
         assert_eq!(harm(0.1449, 0.132, 0.158), "14.5 % worse [13.2, 15.8]");
-        assert_eq!(harm(-0.02, -0.03, -0.01), "2 % better [1, 3]");
-        assert_eq!(harm(0.0, -0.0001, 0.0001), "0 % worse [0, 0]");
+        assert_eq!(harm(-0.02, -0.03, -0.01), "2.0 % better [1.0, 3.0]");
+        assert_eq!(harm(0.0, -0.0001, 0.0001), "0.0 % worse [0.0, 0.0]");
         assert_eq!(share(Metric::ErrorRate, 0.01), "1 pp");
         assert_eq!([1234.6, 123.45, 20.1, 0.5, 0.001].map(digits), ["1235", "123.5", "20.10", "0.500", "0.00100"]);
         assert_eq!([0.0004, 0.0212].map(p), ["p < 0.001", "p = 0.021"]);
