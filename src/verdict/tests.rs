@@ -115,7 +115,7 @@ fn less_throughput_is_harm_and_its_margin_is_five_per_cent_less() {
     assert_eq!(check.verdict, Verdict::Fail, "{check:#?}");
     assert!((check.effect.unwrap().change + 0.1).abs() < 1e-6, "{check:?}");
     assert!((check.margin - 0.05).abs() < 1e-12);
-    assert!(check.reason.starts_with("10 % worse ["), "{}", check.reason);
+    assert!(check.reason.starts_with("10.0 % worse ["), "{}", check.reason);
     assert_eq!(judged(&policy, &sides).verdict, Verdict::Pass);
 }
 
@@ -162,7 +162,7 @@ fn five_points_more_errors_fail_although_nobody_asked_for_the_error_rate() {
     let check = of(&found, "error_rate@c1");
     assert_eq!((check.verdict, check.role), (Verdict::Fail, Role::Guard));
     assert!((check.effect.unwrap().change - 0.05).abs() < 1e-12);
-    assert!(check.reason.starts_with("5 pp worse ["), "{}", check.reason);
+    assert!(check.reason.starts_with("5.0 pp worse ["), "{}", check.reason);
 }
 
 #[test]

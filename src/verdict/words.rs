@@ -74,6 +74,9 @@ pub(super) fn levels(metric: Metric, effect: &Effect) -> String {
 
 /// Three or four significant digits, without an exponent.
 pub(super) fn digits(value: f64) -> String {
+    if value.abs() < 1e-9 {
+        return "0".to_owned();
+    }
     let places = match value.abs() {
         size if size >= 1_000.0 => 0,
         size if size >= 100.0 => 1,
@@ -105,7 +108,7 @@ mod tests {
         assert_eq!(harm(-0.02, -0.03, -0.01), "2.0 % better [1.0, 3.0]");
         assert_eq!(harm(0.0, -0.0001, 0.0001), "0.0 % worse [0.0, 0.0]");
         assert_eq!(share(Metric::ErrorRate, 0.01), "1 pp");
-        assert_eq!([1234.6, 123.45, 20.1, 0.5, 0.001].map(digits), ["1235", "123.5", "20.10", "0.500", "0.00100"]);
+        assert_eq!([1234.6, 123.45, 20.1, 0.5, 0.001, 0.0].map(digits), ["1235", "123.5", "20.10", "0.500", "0.00100", "0"]);
         assert_eq!([0.0004, 0.0212].map(p), ["p < 0.001", "p = 0.021"]);
     }
 }
