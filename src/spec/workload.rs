@@ -70,7 +70,7 @@ pub enum Lengths {
         /// Largest.
         max: u32,
     },
-    /// Log-normal, drawn again outside `min..=max`.
+    /// Log-normal, truncated to `min..=max`.
     LogNormal {
         /// Median of the untruncated distribution.
         median: f64,

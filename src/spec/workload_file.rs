@@ -128,7 +128,7 @@ static LENGTHS: Object = Object {
             name: "log_normal",
             kind: Kind::Object(&LOG_NORMAL),
             need: Need::Optional,
-            doc: "many short and few long ones; drawn again outside `min` to `max`",
+            doc: "many short and few long ones, truncated to `min` to `max`",
         },
         Field {
             name: "table",
@@ -158,7 +158,7 @@ static LOG_NORMAL: Object = Object {
             name: "median",
             kind: Kind::Number { min: 1.0, max: 1_000_000.0 },
             need: Need::Required,
-            doc: "the median before lengths outside `min` to `max` are drawn again",
+            doc: "the median before the distribution is truncated",
         },
         Field {
             name: "sigma",
