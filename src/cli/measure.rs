@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     if terminal.json() {
         let paths: Vec<String> = runs.iter().map(|stored| stored.path.display().to_string()).collect();
         terminal.data_json(&json!({ "session": name, "runs": paths, "cells": rows }))?;
-    } else {
+    } else if !rows.is_empty() {
         terminal.data(table::render(&rows).as_bytes())?;
         terminal.say(&format!("{} runs in {}", runs.len(), args.out.display()));
     }

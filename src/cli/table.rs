@@ -15,6 +15,7 @@ use crate::plan::request::{Plan, PlannedCell};
 /// requests failed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
+    /// Number in its session, from 1.
     run: u32,
     cell: String,
     requests: usize,
@@ -37,7 +38,7 @@ pub(crate) fn rows(run: &Run, plan: &Plan) -> Vec<Row> {
             data.summary(&question).ok().map(|summary| summary.value).filter(|value| value.is_finite())
         };
         let mut row = Row {
-            run: run.manifest.sequence,
+            run: run.manifest.sequence.saturating_add(1),
             cell: cell.name.clone(),
             requests: 0,
             failed_share: ask(Metric::ErrorRate, Statistic::Value),
@@ -61,7 +62,7 @@ pub(crate) fn rows(run: &Run, plan: &Plan) -> Vec<Row> {
 
 /// The rows as a table of 80 columns.
 pub(crate) fn render(rows: &[Row]) -> String {
-    let mut text = String::from("run  cell       requests  failed  TTFT p50  TTFT p90  TPOT p50   e2e p50  tokens/s\n");
+    let mut text = String::from("run  cell       requests failed  TTFT p50  TTFT p90  TPOT p50   e2e p50  tokens/s\n");
     for row in rows {
         let ms = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
         let failed = row.failed_share.map_or_else(|| "-".to_owned(), |share| format!("{:.1}%", share * 100.0));
@@ -70,7 +71,7 @@ pub(crate) fn render(rows: &[Row]) -> String {
         // Writing to a String cannot fail.
         let _infallible = writeln!(
             text,
-            "{:>3}  {cell:<10} {:>8} {failed:>7} {:>9} {:>9} {:>9} {:>9} {throughput:>9}",
+            "{:>3}  {cell:<10} {:>8} {failed:>6} {:>9} {:>9} {:>9} {:>9} {throughput:>9}",
             row.run,
             row.requests,
             ms(row.ttft_p50_ms),

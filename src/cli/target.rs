@@ -12,10 +12,9 @@ use crate::spec::target::{Config, Ready, Target};
 
 /// Which deployment to measure.
 #[derive(clap::Args)]
-#[group(id = "which", required = true, multiple = false, args = ["target", "url"])]
 pub(crate) struct TargetArgs {
     /// A target of servegate.yaml
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", required_unless_present = "url", conflicts_with = "url")]
     target: Option<String>,
 
     /// Base URL of a target that is not in servegate.yaml, such as `http://127.0.0.1:8000`
