@@ -13,7 +13,7 @@ use crate::plan::{self};
 use crate::spec::policy::Policy;
 use crate::spec::target::{Config, Target};
 use crate::spec::workload::Workload;
-use crate::spec::{self, PolicyDraft};
+use crate::spec::{self, PolicyDraft, Reading};
 use crate::store::files::read_bounded;
 
 /// Largest file of a user, in bytes; `spec` has its own limits inside.
@@ -89,13 +89,23 @@ pub(crate) struct Reader {
 impl Reader {
     /// Reads a workload file.
     pub(crate) fn workload(&mut self, source: &Source) -> Option<Workload> {
-        match spec::read_workload(&source.name, &source.text) {
+        self.take(source, spec::read_workload(&source.name, &source.text))
+    }
+
+    /// Reads a config file.
+    pub(crate) fn config(&mut self, source: &Source) -> Option<Config> {
+        self.take(source, spec::read_config(&source.name, &source.text))
+    }
+
+    /// Keeps the findings of a reading and gives what was right.
+    fn take<T>(&mut self, source: &Source, reading: Result<Reading<T>, Vec<Diagnostic>>) -> Option<T> {
+        match reading {
             Ok(reading) => {
                 self.warnings.extend(source.findings(reading.warnings));
                 Some(reading.value)
             }
             Err(diagnostics) => {
-                self.errors.extend(source.findings(diagnostics));
+                self.refuse(source, diagnostics);
                 None
             }
         }
@@ -129,27 +139,10 @@ impl Reader {
     }
 
     fn bind(&mut self, source: Source, draft: PolicyDraft, at: usize) {
-        let Some((_, suite)) = self.suites.get_mut(at) else { return };
-        match draft.bind(&suite.workload) {
-            Ok(reading) => {
-                self.warnings.extend(source.findings(reading.warnings));
-                suite.policies.push(LoadedPolicy { policy: reading.value, source });
-            }
-            Err(diagnostics) => self.errors.extend(source.findings(diagnostics)),
-        }
-    }
-
-    /// Reads a config file.
-    pub(crate) fn config(&mut self, source: &Source) -> Option<Config> {
-        match spec::read_config(&source.name, &source.text) {
-            Ok(reading) => {
-                self.warnings.extend(source.findings(reading.warnings));
-                Some(reading.value)
-            }
-            Err(diagnostics) => {
-                self.errors.extend(source.findings(diagnostics));
-                None
-            }
+        let Some(bound) = self.suites.get(at).map(|(_, suite)| draft.bind(&suite.workload)) else { return };
+        let policy = self.take(&source, bound);
+        if let (Some(policy), Some((_, suite))) = (policy, self.suites.get_mut(at)) {
+            suite.policies.push(LoadedPolicy { policy, source });
         }
     }
 

@@ -21,7 +21,8 @@ use crate::store::baseline::{BaselineError, Baselines};
 use crate::store::bundle::{Contents, Part, write_bundle};
 use crate::store::files::{check_writable, write_atomic};
 use crate::store::runs::read_run;
-use crate::verdict::judge::{Case, judge};
+use crate::verdict::case::Case;
+use crate::verdict::judge::judge;
 use crate::verdict::judgement::Judgement;
 
 /// Folder of the reports by default.

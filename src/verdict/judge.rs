@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::compare::conditions::differences;
 use crate::compare::evidence::Evidence;
-use crate::spec::policy::Policy;
+use crate::verdict::case::Case;
 use crate::verdict::decide::{contribution, decide};
 use crate::verdict::family::{Corrected, correct};
 use crate::verdict::judgement::{CheckJudgement, Design, Finding, Judgement, PolicyJudgement, Verdict};
@@ -13,15 +13,6 @@ use crate::verdict::rules::{self, Screening};
 use crate::verdict::sentence::sentence;
 use crate::verdict::states::{State, states};
 use crate::verdict::subjects::{Subject, subjects};
-
-/// A policy and what was measured for it.
-#[derive(Clone, Copy, Debug)]
-pub struct Case<'a> {
-    /// The policy.
-    pub policy: &'a Policy,
-    /// The runs under its workload's plan. Policies that share a workload share them.
-    pub evidence: Evidence<'a>,
-}
 
 /// Judges. Pure: the same cases give the same judgement.
 pub fn judge(cases: &[Case<'_>]) -> Judgement {

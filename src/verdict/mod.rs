@@ -4,6 +4,7 @@
 //! [`judge::judge`] is the entry. A precondition is one file and one line in `rules`; a kind of margin is one arm in
 //! `trial`; what a verdict says to people is in `words`.
 
+pub mod case;
 pub mod judge;
 pub mod judgement;
 mod stopped;

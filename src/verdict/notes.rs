@@ -6,7 +6,7 @@ use crate::artifact::run::Run;
 use crate::base::names::Role;
 use crate::compare::conditions::differences;
 use crate::stats::moderated::Flag;
-use crate::verdict::judge::Case;
+use crate::verdict::case::Case;
 use crate::verdict::rules::Screening;
 use crate::verdict::states::State;
 use crate::verdict::subjects::Subject;

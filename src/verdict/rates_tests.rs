@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::base::names::{Metric, Statistic};
 use crate::compare::synthetic::{CELLS, Shape, Sides, Traffic};
-use crate::verdict::judge::{Case, judge};
+use crate::verdict::case::Case;
+use crate::verdict::judge::judge;
 use crate::verdict::judgement::Verdict;
 use crate::verdict::tests::{check, relative, with};
 

@@ -5,7 +5,8 @@ use crate::base::names::{Condition, Metric, Role, Statistic};
 use crate::base::units::Nanos;
 use crate::compare::synthetic::{Shape, Sides, Traffic, know};
 use crate::spec::policy::{Check, Decision, Margin, Policy};
-use crate::verdict::judge::{Case, judge};
+use crate::verdict::case::Case;
+use crate::verdict::judge::judge;
 use crate::verdict::judgement::{CheckJudgement, PolicyJudgement, Verdict};
 
 pub(super) fn check(metric: Metric, statistic: Statistic, cell: &str, margin: Margin) -> Check {

@@ -2,7 +2,7 @@
 
 use crate::artifact::run::Run;
 use crate::base::names::Condition;
-use crate::verdict::judge::Case;
+use crate::verdict::case::Case;
 use crate::verdict::judgement::Finding;
 use crate::verdict::rules::{Screening, error};
 

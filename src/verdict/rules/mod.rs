@@ -16,7 +16,7 @@ use crate::artifact::validity::CellValidity;
 use crate::base::names::Side;
 use crate::compare::evidence::name;
 use crate::plan::request::PlannedCell;
-use crate::verdict::judge::Case;
+use crate::verdict::case::Case;
 use crate::verdict::judgement::{Finding, Verdict};
 
 pub(super) use crate::verdict::rules::applies::does_not_apply;
