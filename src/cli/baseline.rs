@@ -26,6 +26,8 @@ use crate::store::runs::read_run;
 use crate::verdict::judgement::Verdict;
 
 /// The life of baselines: refresh, list, show, verify, history, rollback
+///
+/// Example: servegate baseline list
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Folder of the baselines
@@ -40,6 +42,8 @@ pub(crate) struct Args {
 enum Command {
     Refresh(RefreshArgs),
     /// List the baselines of every workload
+    ///
+    /// Example: servegate baseline list --json
     List,
     Show(ShowArgs),
     Verify(VerifyArgs),
@@ -82,6 +86,8 @@ struct RefreshArgs {
 }
 
 /// Show one baseline: approval, conditions, sessions, noise
+///
+/// Example: servegate baseline show chat v1.4.2
 #[derive(clap::Args)]
 struct ShowArgs {
     /// Name of the workload
@@ -91,6 +97,8 @@ struct ShowArgs {
 }
 
 /// Recompute every digest and report every fault
+///
+/// Example: servegate baseline verify
 #[derive(clap::Args)]
 struct VerifyArgs {
     /// Name of the workload [default: all]
@@ -98,6 +106,8 @@ struct VerifyArgs {
 }
 
 /// Show every change of a workload's baselines
+///
+/// Example: servegate baseline history chat
 #[derive(clap::Args)]
 struct HistoryArgs {
     /// Name of the workload

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::base::diagnostic::Diagnostic;
+use crate::base::diagnostic::{Diagnostic, Place, Severity};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files::{Reader, Source};
 use crate::cli::terminal::Terminal;
@@ -40,7 +40,10 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     }
     let mut reader = Reader::default();
     for file in &files {
-        read(&mut reader, Source::read(file)?);
+        match Source::read(file) {
+            Ok(source) => read(&mut reader, source),
+            Err(error) => unreadable(&mut reader, file, &error),
+        }
     }
     let (errors, warnings) = reader.into_findings();
     let count = files.len();
@@ -66,6 +69,21 @@ fn read(reader: &mut Reader, source: Source) {
         Ok(FileKind::Config) => drop(reader.config(&source)),
         Err(diagnostics) => reader.refuse(&source, diagnostics),
     }
+}
+
+/// A file that cannot be read is a problem among the others, so that it hides none of them.
+fn unreadable(reader: &mut Reader, file: &Path, error: &CliError) {
+    let source = Source { name: file.display().to_string(), text: String::new() };
+    let place = Place { file: source.name.clone(), ..Place::default() };
+    let finding = Diagnostic {
+        code: "unreadable",
+        severity: Severity::Error,
+        place,
+        key: String::new(),
+        message: error.message().to_owned(),
+        help: "name a UTF-8 text file that this user may read".to_owned(),
+    };
+    reader.refuse(&source, vec![finding]);
 }
 
 /// YAML files under a path, in order of their names.

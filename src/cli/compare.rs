@@ -10,7 +10,7 @@ use crate::cli::files;
 use crate::cli::gate::{ExitPolicyArg, Gathered, OUT, Outputs, Reference, decide};
 use crate::cli::terminal::Terminal;
 use crate::store::bundle::Part;
-use crate::store::runs::{MANIFEST, read_run};
+use crate::store::runs::{MANIFEST, RunError, read_run};
 
 /// Judge stored runs, without measuring
 ///
@@ -40,10 +40,10 @@ pub(crate) struct Args {
 
 /// Judges.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
-    let suites = files::suites(&args.policy, terminal)?;
     let outputs = Outputs { out: &args.out, exit_policy: args.exit_policy };
-    let (baseline, candidate) = (run_folders(&args.baseline)?, run_folders(&args.candidate)?);
     outputs.prepare()?;
+    let suites = files::suites(&args.policy, terminal)?;
+    let (baseline, candidate) = (run_folders(&args.baseline)?, run_folders(&args.candidate)?);
     let mut gathered = Vec::new();
     for suite in suites {
         let mut evidence = Gathered::default();
@@ -71,7 +71,8 @@ fn open(folder: &Path) -> Result<Manifest, CliError> {
     read_run(folder).map(|run| run.manifest).map_err(|error| CliError::failed(error.to_string()))
 }
 
-/// Run folders: those named, and those directly inside folders that are no runs, in order of their names.
+/// Run folders: those named, and those directly inside folders that are no runs, in order of their names. What a
+/// killed measurement left is refused when it is named, or when nothing else is there.
 pub(crate) fn run_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut folders = Vec::new();
     for path in paths {
@@ -79,16 +80,24 @@ pub(crate) fn run_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
             folders.push(path.clone());
             continue;
         }
+        if is_partial(path) {
+            return Err(half_written(path));
+        }
         let failed =
             |error: std::io::Error| CliError::failed(format!("cannot read the folder {}: {error}", path.display()));
-        let mut inside = Vec::new();
+        let (mut inside, mut partial) = (Vec::new(), None);
         for entry in fs::read_dir(path).map_err(failed)? {
             let entry = entry.map_err(failed)?.path();
-            if entry.join(MANIFEST).exists() && entry.extension().is_none_or(|extension| extension != "partial") {
+            if is_partial(&entry) {
+                partial = Some(entry);
+            } else if entry.join(MANIFEST).exists() {
                 inside.push(entry);
             }
         }
         if inside.is_empty() {
+            if let Some(partial) = partial {
+                return Err(half_written(&partial));
+            }
             let error = CliError::failed(format!("{} is no run and holds none", path.display()));
             return Err(error.hint("a run is a folder with manifest.json and records.jsonl.zst"));
         }
@@ -96,4 +105,12 @@ pub(crate) fn run_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
         folders.extend(inside);
     }
     Ok(folders)
+}
+
+fn is_partial(folder: &Path) -> bool {
+    folder.extension().is_some_and(|extension| extension == "partial")
+}
+
+fn half_written(folder: &Path) -> CliError {
+    CliError::failed(RunError::HalfWritten { path: folder.to_owned() }.to_string())
 }

@@ -18,7 +18,7 @@ use crate::compare::evidence::{Baseline, Evidence};
 use crate::report::view::{Context, ExitPolicy, View};
 use crate::report::{self, terminal as final_table};
 use crate::store::baseline::{BaselineError, Baselines};
-use crate::store::bundle::{Contents, Part, write_bundle};
+use crate::store::bundle::{Contents, Part, remove_bundle, write_bundle};
 use crate::store::files::{check_writable, write_atomic};
 use crate::store::runs::read_run;
 use crate::verdict::case::Case;
@@ -115,7 +115,8 @@ impl Gathered {
         all.into_iter().filter(|(_, known)| known.source == Source::Declared).collect()
     }
 
-    fn part(&self, part: Part) -> &[Run] {
+    /// The runs of one use.
+    pub(crate) fn part(&self, part: Part) -> &[Run] {
         self.runs.get(&part).map_or(&[], Vec::as_slice)
     }
 
@@ -214,7 +215,7 @@ impl Outputs<'_> {
             fs::remove_file(&path)
                 .map_err(|error| CliError::failed(format!("cannot remove the old {}: {error}", path.display())))?;
         }
-        Ok(())
+        remove_bundle(&self.out.join(BUNDLE)).map_err(|error| CliError::failed(error.to_string()))
     }
 
     /// Removes the runs of an earlier decision, for a command whose runs anybody can make again.

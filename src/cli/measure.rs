@@ -10,7 +10,7 @@ use crate::base::names::Side;
 use crate::cli::deployment::Live;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
-use crate::cli::session::{Measured, Session, new_name};
+use crate::cli::session::{Measured, Session, check_names, new_name};
 use crate::cli::signals::Interrupt;
 use crate::cli::table;
 use crate::cli::target::TargetArgs;
@@ -61,13 +61,14 @@ enum SideArg {
 /// Measures and shows what was measured.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let target = args.target.target(&args.target.config()?)?;
+    let name = args.session.clone().unwrap_or_else(new_name);
+    check_names(&name, &args.release)?;
     let (_, plan) = files::workload(&args.workload, terminal)?;
     check_writable(&args.out).map_err(|error| CliError::failed(error.to_string()))?;
     let side = match args.side {
         SideArg::Baseline => Side::Baseline,
         SideArg::Candidate => Side::Candidate,
     };
-    let name = args.session.clone().unwrap_or_else(new_name);
     let interrupt = Interrupt::listen()?;
     let mut deployment = Live::new(target, Conditions::new(), interrupt.clone())?;
     let session = Session {

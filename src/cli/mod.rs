@@ -91,10 +91,11 @@ fn parse_and_run(args: Vec<OsString>) -> Exit {
         Err(error) => {
             // clap's own code 2 would read as `inconclusive`.
             let asked_for = !error.use_stderr();
-            return match error.print() {
-                Ok(()) if asked_for => Exit::Success,
-                Ok(()) | Err(_) => Exit::Usage,
-            };
+            // A reader that has seen enough of the help closes the pipe: no error.
+            if let Err(closed) = error.print() {
+                tracing::debug!("not all of it could be printed: {closed}");
+            }
+            return if asked_for { Exit::Success } else { Exit::Usage };
         }
     };
     let mut terminal = Terminal::new(cli.global);

@@ -7,11 +7,12 @@ use crate::cli::deployment::Live;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files::{self, Suite};
 use crate::cli::gate::{ExitPolicyArg, Gathered, OUT, Outputs, decide};
-use crate::cli::session::new_name;
+use crate::cli::session::{check_names, new_name};
 use crate::cli::signals::Interrupt;
 use crate::cli::target::TargetArgs;
 use crate::cli::terminal::Terminal;
 use crate::store::baseline::Baselines;
+use crate::store::bundle::Part;
 
 /// Measure a target, compare it with the active baseline, and decide
 ///
@@ -57,14 +58,17 @@ pub(crate) struct Args {
 /// The gate.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let config = args.target.config()?;
+    let session = args.session.clone().unwrap_or_else(new_name);
+    check_names(&session, &args.release)?;
+    let store =
+        args.store.clone().or(config.baselines.clone().map(PathBuf::from)).unwrap_or_else(|| "baselines".into());
+    let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
+    let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
+    // First of all: whatever goes wrong from here on, an old report cannot be taken for this one.
+    outputs.prepare()?;
     let target = args.target.target(&config)?;
     let suites = files::suites(&args.policy, terminal)?;
-    let store = args.store.clone().or(config.baselines.map(PathBuf::from)).unwrap_or_else(|| "baselines".into());
-    let out = args.out.clone().or(config.out.map(PathBuf::from)).unwrap_or_else(|| OUT.into());
-    let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
-    outputs.prepare()?;
     let store = Baselines::at(store);
-    let session = args.session.clone().unwrap_or_else(new_name);
     let interrupt = Interrupt::listen()?;
 
     // All baselines first: a missing one is no reason to load a deployment for half an hour.
@@ -115,10 +119,15 @@ pub(crate) fn finish(
         trouble => {
             let judgement = decide(gathered, trouble.as_ref());
             let exit = outputs.publish(gathered, &judgement, trouble.as_ref(), terminal)?;
-            if let Some(error) = trouble {
-                terminal.error(&error);
+            // The advisory exit policy is about verdicts: with no candidate run there is none.
+            let measured_nothing = gathered.iter().all(|(_, gathered)| gathered.part(Part::Candidate).is_empty());
+            match trouble {
+                Some(error) => {
+                    terminal.error(&error);
+                    Ok(if measured_nothing { Exit::Failed } else { exit })
+                }
+                None => Ok(exit),
             }
-            Ok(exit)
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::loadgen::event::Event;
 use crate::loadgen::pass::{Passed, pass};
 use crate::plan::request::{Plan, PlannedCell};
 use crate::plan::{self};
+use crate::store::files::checked_name;
 use crate::store::runs::{RunError, RunWriter, StoredRun};
 use crate::wire::dialect::{self, Template};
 
@@ -68,6 +69,15 @@ pub(crate) fn new_name() -> String {
     format!("{stamp}-{}", mark.chars().take(4).collect::<String>())
 }
 
+/// Checks the names that a session's runs will carry: they become folders, here and in the baselines, and
+/// nobody wants to learn that after half an hour of measuring.
+pub(crate) fn check_names(session: &str, release: &str) -> Result<(), CliError> {
+    for (what, name) in [("--session", session), ("--release", release)] {
+        checked_name(what, name).map_err(|error| CliError::usage(error.to_string()))?;
+    }
+    Ok(())
+}
+
 /// The present instant, RFC 3339 in UTC, whole seconds.
 pub(crate) fn now() -> String {
     let now = Timestamp::now();
@@ -94,13 +104,24 @@ impl Session<'_> {
                     measured.runs.push(stored);
                     measured.trouble = trouble;
                 }
-                Err(error) => measured.trouble = Some(error),
+                Err(error) => measured.trouble = Some(self.with_kept(error, &measured.runs)),
             }
             if measured.trouble.is_some() {
                 break;
             }
         }
         measured
+    }
+
+    /// Says where the runs before the one that could not be measured are.
+    fn with_kept(&self, error: CliError, before: &[StoredRun]) -> CliError {
+        let (count, of) = (before.len(), self.runs.len());
+        match count {
+            0 => error.hint("nothing was measured"),
+            _ => {
+                error.hint(format!("{count} of {of} runs were measured before and are kept in {}", self.out.display()))
+            }
+        }
     }
 
     fn say(&self, stored: &StoredRun, terminal: &mut Terminal) {
@@ -165,8 +186,7 @@ impl Session<'_> {
         let mut sink = |record: Record| writer.record(&record);
         let passed = pass(&cells, codec, boot.transport.as_mut(), &mut sink, &mut watch);
         let Passed { cells, stop } = passed.map_err(|error| {
-            let kept = folder.with_extension("partial");
-            failed(&error).hint(format!("what was measured is in {}", kept.display()))
+            failed(&error).hint(format!("what was measured before is in {}.partial", folder.display()))
         })?;
         let manifest = Manifest { cells, complete: stop.is_none(), ..draft };
         let stored = if stop.is_none() { writer.finish(manifest) } else { writer.interrupted(manifest) };
@@ -236,7 +256,7 @@ impl Seen<'_> {
                     .hint(kept)
             }
             Stop::Down { requests, cause } => {
-                CliError::failed(format!("the target is down: {requests} requests without any answer ({cause:?})"))
+                CliError::failed(format!("the target is down: {requests} requests without any answer ({cause})"))
                     .hint(kept)
             }
         }

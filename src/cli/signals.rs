@@ -8,6 +8,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::error::{CliError, Exit};
 
+/// SIGXFSZ, on Linux and macOS.
+const FILE_TOO_LARGE: i32 = 25;
+
 /// The wish to stop, as seen by everything that waits.
 #[derive(Clone)]
 pub(crate) struct Interrupt {
@@ -55,6 +58,11 @@ impl Interrupt {
                 tracing::warn!("signals are not handled");
                 return;
             };
+            // Under a limit on the size of files (`ulimit -f`) the system would kill the process; with a handler
+            // the write fails instead, and says which file. The handler stays when its stream is dropped.
+            if cfg!(any(target_os = "linux", target_os = "macos")) {
+                drop(signal(SignalKind::from_raw(FILE_TOO_LARGE)));
+            }
             loop {
                 let code = tokio::select! {
                     _ = int.recv() => Exit::Interrupted.code(),

@@ -22,6 +22,8 @@ use crate::sim::server::{Options, Readiness, Server};
 const POLL: Duration = Duration::from_millis(50);
 
 /// The simulated engine
+///
+/// Example: servegate sim list
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -32,6 +34,8 @@ pub(crate) struct Args {
 enum Command {
     Serve(ServeArgs),
     /// List presets, parameters, scenarios and faults
+    ///
+    /// Example: servegate sim list --json
     List,
 }
 

@@ -9,9 +9,12 @@ use crate::base::names::Api;
 use crate::cli::error::CliError;
 use crate::cli::files;
 use crate::spec::target::{Config, Ready, Target};
+use crate::spec::{self, WrongUrl};
 
 /// Which deployment to measure.
 #[derive(clap::Args)]
+// clap would put every option of this struct into one group; which of the two is needed says `target` itself.
+#[group(skip)]
 pub(crate) struct TargetArgs {
     /// A target of servegate.yaml
     #[arg(long, value_name = "NAME", required_unless_present = "url", conflicts_with = "url")]
@@ -26,7 +29,7 @@ pub(crate) struct TargetArgs {
     model: Option<String>,
 
     /// With --url: the HTTP interface
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, requires = "url")]
     api: ApiArg,
 
     /// With --url: the environment variable that holds the API key
@@ -65,7 +68,7 @@ impl TargetArgs {
             extra_body.insert("ignore_eos".to_owned(), true.into());
         }
         Ok(Target {
-            url: self.url.clone().unwrap_or_default(),
+            url: spec::check_url(self.url.as_deref().unwrap_or_default()).map_err(wrong_url)?,
             api: match self.api {
                 ApiArg::Chat => Api::Chat,
                 ApiArg::Completions => Api::Completions,
@@ -79,4 +82,8 @@ impl TargetArgs {
             conditions: BTreeMap::new(),
         })
     }
+}
+
+fn wrong_url(WrongUrl { message, help }: WrongUrl) -> CliError {
+    CliError::usage(format!("--url: {message}")).hint(help)
 }

@@ -87,6 +87,18 @@ pub enum Refused {
         /// What came.
         cause: String,
     },
+    /// The stream began well and broke.
+    #[error("the stream broke before its end: {cause}; check the deployment's log, and proxies in between")]
+    Cut {
+        /// What came.
+        cause: String,
+    },
+    /// A whole answer without a token.
+    #[error("the target answered without a single token: {cause}; check the model, its chat template and `extra_body`")]
+    Nothing {
+        /// What came.
+        cause: String,
+    },
     /// The stream is not that of the interface.
     #[error("the answer does not look like the `api` of the target: {cause}")]
     WrongDialect {
@@ -159,6 +171,8 @@ fn judge(trial: &Trial<'_>, exchange: &Exchange, decoded: Decoded) -> Result<Vec
         Outcome::TimedOut | Outcome::Stalled => Err(Refused::Silent { limit: trial.timeout }),
         Outcome::HttpError | Outcome::Shed => Err(refusal(trial, exchange.status.unwrap_or_default(), cause)),
         Outcome::InStreamError => Err(Refused::Other { cause }),
+        Outcome::Truncated if !decoded.chunks.is_empty() => Err(Refused::Cut { cause }),
+        Outcome::Empty if decoded.finish.is_some() => Err(Refused::Nothing { cause }),
         Outcome::Malformed | Outcome::Truncated | Outcome::Empty => {
             let start = exchange.body.trim_ascii_start().first();
             Err(if matches!(start, Some(b'{' | b'[' | b'<')) {

@@ -37,7 +37,7 @@ pub enum RestartError {
         program: String,
         /// How it ended.
         status: ExitStatus,
-        /// The end of its output, control characters replaced.
+        /// The end of its output, control characters replaced, each line behind `| `.
         output: String,
     },
     /// The command took too long and was killed.
@@ -50,7 +50,7 @@ pub enum RestartError {
         program: String,
         /// The limit.
         limit: Nanos,
-        /// The end of its output, control characters replaced.
+        /// The end of its output, control characters replaced, each line behind `| `.
         output: String,
     },
     /// The user wants to stop; the command was killed.
@@ -130,7 +130,9 @@ impl Output {
         }
         let bytes: Vec<u8> = self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        text.trim().chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
+        let clean = |line: &str| line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+        // The mark keeps a CI runner from taking a line of it for a command of ours.
+        text.trim().lines().map(|line| format!("| {}", clean(line))).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -175,7 +177,7 @@ mod tests {
     #[test]
     fn a_command_that_hangs_is_killed_and_one_that_is_missing_is_named() {
         let error = run("echo waiting; exec sleep 30", Nanos::from_secs(1)).unwrap_err();
-        assert!(matches!(&error, RestartError::TimedOut { output, .. } if output == "waiting"), "{error}");
+        assert!(matches!(&error, RestartError::TimedOut { output, .. } if output == "| waiting"), "{error}");
         let missing = Restart { command: vec!["/nowhere/restart".to_owned()], timeout: Nanos::from_secs(1) };
         let error = restart(&missing, Side::Control, "v1", &AtomicBool::new(false)).unwrap_err().to_string();
         assert!(error.contains("/nowhere/restart"), "{error}");

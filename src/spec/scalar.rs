@@ -204,6 +204,23 @@ pub(super) fn number(text: &str) -> Result<f64, Fault> {
     })
 }
 
+/// Why a URL from the command line is refused. It shows no credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongUrl {
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+}
+
+/// The base URL of a target that stands in no file, by the rules of one that does.
+///
+/// # Errors
+/// It is no URL, or holds what a base URL must not hold: credentials, a query, the path of the API.
+pub fn check_url(text: &str) -> Result<String, WrongUrl> {
+    url(text).map_err(|Fault { message, help, .. }| WrongUrl { message, help })
+}
+
 /// A base URL: `http://` or `https://`, a host, perhaps a path; the trailing slash is dropped.
 pub(super) fn url(text: &str) -> Result<String, Fault> {
     let example = "write the server's address, for example `http://127.0.0.1:8000`";
@@ -211,7 +228,11 @@ pub(super) fn url(text: &str) -> Result<String, Fault> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
     if rest.split(['/', '?', '#']).next().unwrap_or_default().contains('@') {
         let help = "take the user and password out of the URL and name the key's variable in `api_key_env`";
-        return Err(Fault::new("secret-in-file", "the URL holds credentials; secrets do not belong in a file", help));
+        return Err(Fault::new(
+            "secret-in-file",
+            "the URL holds credentials; secrets do not belong in a file or on a command line",
+            help,
+        ));
     }
     if rest.is_empty() {
         return Err(Fault::new(

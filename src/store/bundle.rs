@@ -147,6 +147,15 @@ pub fn write_bundle(folder: &Path, contents: &Contents) -> Result<(), BundleErro
     Ok(remove(&old)?)
 }
 
+/// Removes a bundle, when there is one; anything else in its place is left alone.
+///
+/// # Errors
+///
+/// The disk refuses.
+pub fn remove_bundle(folder: &Path) -> Result<(), BundleError> {
+    if folder.join(INDEX).exists() { Ok(remove(folder)?) } else { Ok(()) }
+}
+
 /// Reads a bundle and verifies every part of it.
 ///
 /// # Errors

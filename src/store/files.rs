@@ -64,6 +64,8 @@ impl FileError {
 fn advice(error: &io::Error) -> &'static str {
     if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
         "; free space or choose another folder"
+    } else if error.kind() == io::ErrorKind::FileTooLarge {
+        "; raise the limit on the size of files (`ulimit -f`), or choose another file system"
     } else if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) {
         "; choose a folder that this user may write"
     } else {

@@ -4,8 +4,20 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::string_slice,
+    clippy::indexing_slicing,
     reason = "a test that cannot go on must stop, and says where"
 )]
 
 mod architecture;
+mod baseline;
 mod cli;
+mod compare;
+mod demo;
+mod disk;
+mod files;
+mod gate;
+mod hostile;
+mod interrupt;
+mod secrets;
+mod support;
+mod target;

@@ -49,7 +49,7 @@ pub enum RunError {
         path: PathBuf,
     },
     /// The folder was left by a killed process.
-    #[error("{} was left by an interrupted measurement; recover or remove it first", path.display())]
+    #[error("{} was left by a measurement that was killed, and is no whole run; remove it and measure again", path.display())]
     HalfWritten {
         /// The folder.
         path: PathBuf,

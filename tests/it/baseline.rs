@@ -1,0 +1,111 @@
+//! The life of a baseline on the command line.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Engine, Scene, policy};
+
+#[test]
+fn a_baseline_lives_from_its_first_session_to_a_rollback() {
+    let quick = Engine::quick(0.5);
+    let scene = Scene::new();
+    for (release, session) in [("v1", "mon"), ("v1", "tue"), ("v2", "wed")] {
+        let more = format!("--out runs/{session} --release {release} --session {session} --quiet");
+        scene.measure(&quick.url(), &more).exits(0);
+    }
+    scene.line("baseline list").exits(0).shows(&["no baseline"]);
+    scene
+        .line("baseline refresh --release v1 --approved-by ada --runs runs/mon --policy p.yaml")
+        .exits(4)
+        .says(&["there is no active baseline; use `--initial` for the first one"]);
+    let initial = "baseline refresh --initial --release v1 --approved-by ada --runs runs/mon";
+    scene.line(initial).exits(0).says(&["tiny: release v1 is the active baseline: 1 sessions, 2 runs, "]);
+    scene.line(initial).exits(4).says(&["release `v1` is the active baseline already; leave out `--initial`"]);
+    let add = "baseline refresh --add-session --release v1 --approved-by ada --runs runs/tue";
+    scene.line(add).exits(0).says(&["2 sessions, 4 runs"]);
+    scene.line(add).exits(4).says(&["session `tue` is in the baseline already"]);
+    scene
+        .line("baseline refresh --add-session --release v2 --approved-by ada --runs runs/wed")
+        .exits(4)
+        .says(&["`--add-session` adds to the active release `v1`, not to `v2`"]);
+    scene.line("baseline refresh --release v2 --approved-by ada --runs runs/wed").exits(64).says(&["--policy"]);
+
+    let rebase = [
+        "baseline",
+        "refresh",
+        "--release",
+        "v2",
+        "--approved-by",
+        "ada",
+        "--runs",
+        "runs/wed",
+        "--rebase",
+        "driver 570 to 580",
+    ];
+    scene.run(&rebase).exits(0).says(&["tiny: release v2 is the active baseline: 1 sessions, 2 runs"]);
+    scene.line("baseline rollback tiny v9 --by ada --reason r").exits(4).says(&["has no baseline of release `v9`"]);
+    scene
+        .line("baseline rollback tiny v1 --by ada --reason withdrawn")
+        .exits(0)
+        .says(&["release v1 is the active baseline again"]);
+    scene.line("baseline rollback tiny v1 --by ada --reason again").exits(4).says(&["is the active baseline already"]);
+
+    let history = scene.line("baseline history tiny").exits(0).stdout;
+    let order = ["initial  v1", "add_session  v1", "rebase  v2", ": driver 570 to 580", "rollback  v1", ": withdrawn"];
+    let places: Vec<_> =
+        order.iter().map(|text| history.find(text).unwrap_or_else(|| panic_with(&history, text))).collect();
+    assert!(places.is_sorted(), "{history}");
+    let events: Value = serde_json::from_str(&scene.line("baseline history tiny --json").exits(0).stdout).unwrap();
+    assert_eq!(events.as_array().unwrap().len(), 4);
+    let listed: Value = serde_json::from_str(&scene.line("baseline list --json").exits(0).stdout).unwrap();
+    let active: Vec<_> = listed.as_array().unwrap().iter().map(|one| (&one["release"], &one["active"])).collect();
+    assert!(
+        active.contains(&(&"v1".into(), &true.into())) && active.contains(&(&"v2".into(), &false.into())),
+        "{listed}"
+    );
+    scene.line("baseline show tiny").exits(0).shows(&["release      v1", "session      mon: 2 runs", "tpot.p50"]);
+
+    every_changed_byte_is_found(&scene);
+}
+
+#[track_caller]
+fn panic_with(history: &str, text: &str) -> usize {
+    assert!(history.contains(text), "no `{text}` in\n{history}");
+    0
+}
+
+fn every_changed_byte_is_found(scene: &Scene) {
+    scene.line("baseline verify").exits(0).shows(&["every digest is right"]);
+    for file in scene.files("baselines") {
+        let good = fs::read(&file).unwrap();
+        let mut bad = good.clone();
+        let middle = bad.len().div_euclid(2);
+        bad[middle] ^= 1;
+        fs::write(&file, &bad).unwrap();
+        let ended = scene.line("baseline verify").exits(4);
+        assert!(!ended.stdout.contains("every digest is right"), "{}: {}", file.display(), ended.stdout);
+        fs::write(&file, &good).unwrap();
+    }
+    scene.line("baseline verify tiny").exits(0);
+}
+
+#[test]
+fn a_release_that_fails_does_not_become_the_baseline() {
+    let (quick, slow) = (Engine::quick(0.5), Engine::quick(150.0));
+    let scene = Scene::new();
+    scene.write("p.yaml", &policy("tiny", "w.yaml"));
+    scene.measure(&quick.url(), "--out runs/v1 --release v1 --quiet").exits(0);
+    scene.measure(&slow.url(), "--out runs/v2 --release v2 --quiet").exits(0);
+    scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs/v1").exits(0);
+    scene.line("baseline refresh --release v2 --approved-by ada --runs runs/v2 --policy p.yaml").exits(4).says(&[
+        "the measurement's verdict against the active baseline is fail (",
+        "accept the regression with `--rebase REASON`",
+        "tpot",
+    ]);
+    scene
+        .line("baseline refresh --release v3 --approved-by ada --runs runs/v2 --rebase accepted")
+        .exits(4)
+        .says(&["measured release `v2`, not `v3`; name only runs of the release you approve"]);
+    scene.line("baseline show tiny").exits(0).shows(&["release      v1"]);
+}
