@@ -124,7 +124,17 @@ impl Terminal {
 
 /// One line on stderr; a closed stderr is nobody's loss.
 fn stderr_line(line: &str) {
-    if writeln!(io::stderr().lock(), "{line}").is_err() {
+    if writeln!(io::stderr().lock(), "{}", without_commands(line)).is_err() {
         tracing::debug!("stderr is closed");
     }
+}
+
+/// What a server said may stand in a message, and a CI runner takes a line that begins with `::`, or has `##[`
+/// anywhere, for a command. An address such as `[::1]` stays as it is.
+fn without_commands(text: &str) -> String {
+    let tame = |line: &str| match line.trim_start().starts_with("::") {
+        true => format!("| {line}"),
+        false => line.to_owned(),
+    };
+    text.split('\n').map(tame).collect::<Vec<_>>().join("\n").replace("##[", "# #[")
 }

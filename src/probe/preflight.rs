@@ -163,6 +163,8 @@ fn judge(trial: &Trial<'_>, exchange: &Exchange, decoded: Decoded) -> Result<Vec
     match decoded.outcome {
         // A length of its own is shown by the records; here only the stream counts.
         Outcome::Ok | Outcome::WrongLength => Ok(cautions(&decoded.chunks, decoded.tokens_from)),
+        _ if exchange.failure == Some(Failure::TooLarge) => Err(Refused::Other { cause }),
+        Outcome::Connection if !decoded.chunks.is_empty() => Err(Refused::Cut { cause }),
         Outcome::Connection => Err(match exchange.failure.clone() {
             Some(Failure::Connect(cause)) => Refused::Unreachable { cause },
             Some(Failure::Tls(cause)) => Refused::Tls { cause },
@@ -291,6 +293,11 @@ mod tests {
         assert_eq!(failed(Failure::Connect(cause())), Refused::Unreachable { cause: cause() });
         assert_eq!(failed(Failure::Tls(cause())), Refused::Tls { cause: cause() });
         assert!(matches!(failed(Failure::Cut(cause())), Refused::Closed { .. }));
+        let broken = |failure| look(None, response(Some(200), &[TOKEN, TOKEN], failure)).unwrap_err();
+        assert!(matches!(broken(Some(Failure::Cut(cause()))), Refused::Cut { .. }), "there was an answer");
+        assert!(matches!(broken(None), Refused::Cut { .. }));
+        assert!(matches!(broken(Some(Failure::TooLarge)), Refused::Other { .. }));
+        assert!(matches!(look(None, response(Some(200), &[FINISH, USAGE, DONE], None)), Err(Refused::Nothing { .. })));
         assert_eq!(failed(Failure::TimedOut), Refused::Silent { limit: Nanos::from_secs(60) });
     }
 

@@ -4,15 +4,17 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Engine, Scene, policy};
+use servegate::base::names::Side;
+
+use crate::stored::Session;
+use crate::support::Scene;
 
 #[test]
 fn a_baseline_lives_from_its_first_session_to_a_rollback() {
-    let quick = Engine::quick(0.5);
     let scene = Scene::new();
-    for (release, session) in [("v1", "mon"), ("v1", "tue"), ("v2", "wed")] {
-        let more = format!("--out runs/{session} --release {release} --session {session} --quiet");
-        scene.measure(&quick.url(), &more).exits(0);
+    for (release, name) in [("v1", "mon"), ("v1", "tue"), ("v2", "wed")] {
+        Session { name, release, side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
+        fs::rename(scene.path(&format!("runs/{release}")), scene.path(&format!("runs/{name}"))).unwrap();
     }
     scene.line("baseline list").exits(0).shows(&["no baseline"]);
     scene
@@ -20,10 +22,10 @@ fn a_baseline_lives_from_its_first_session_to_a_rollback() {
         .exits(4)
         .says(&["there is no active baseline; use `--initial` for the first one"]);
     let initial = "baseline refresh --initial --release v1 --approved-by ada --runs runs/mon";
-    scene.line(initial).exits(0).says(&["tiny: release v1 is the active baseline: 1 sessions, 2 runs, "]);
+    scene.line(initial).exits(0).says(&["tiny: release v1 is the active baseline: 1 sessions, 3 runs, "]);
     scene.line(initial).exits(4).says(&["release `v1` is the active baseline already; leave out `--initial`"]);
     let add = "baseline refresh --add-session --release v1 --approved-by ada --runs runs/tue";
-    scene.line(add).exits(0).says(&["2 sessions, 4 runs"]);
+    scene.line(add).exits(0).says(&["2 sessions, 6 runs"]);
     scene.line(add).exits(4).says(&["session `tue` is in the baseline already"]);
     scene
         .line("baseline refresh --add-session --release v2 --approved-by ada --runs runs/wed")
@@ -43,7 +45,7 @@ fn a_baseline_lives_from_its_first_session_to_a_rollback() {
         "--rebase",
         "driver 570 to 580",
     ];
-    scene.run(&rebase).exits(0).says(&["tiny: release v2 is the active baseline: 1 sessions, 2 runs"]);
+    scene.run(&rebase).exits(0).says(&["tiny: release v2 is the active baseline: 1 sessions, 3 runs"]);
     scene.line("baseline rollback tiny v9 --by ada --reason r").exits(4).says(&["has no baseline of release `v9`"]);
     scene
         .line("baseline rollback tiny v1 --by ada --reason withdrawn")
@@ -64,7 +66,7 @@ fn a_baseline_lives_from_its_first_session_to_a_rollback() {
         active.contains(&(&"v1".into(), &true.into())) && active.contains(&(&"v2".into(), &false.into())),
         "{listed}"
     );
-    scene.line("baseline show tiny").exits(0).shows(&["release      v1", "session      mon: 2 runs", "tpot.p50"]);
+    scene.line("baseline show tiny").exits(0).shows(&["release      v1", "session      mon: 3 runs", "tpot.p50"]);
 
     every_changed_byte_is_found(&scene);
 }
@@ -92,11 +94,10 @@ fn every_changed_byte_is_found(scene: &Scene) {
 
 #[test]
 fn a_release_that_fails_does_not_become_the_baseline() {
-    let (quick, slow) = (Engine::quick(0.5), Engine::quick(150.0));
     let scene = Scene::new();
-    scene.write("p.yaml", &policy("tiny", "w.yaml"));
-    scene.measure(&quick.url(), "--out runs/v1 --release v1 --quiet").exits(0);
-    scene.measure(&slow.url(), "--out runs/v2 --release v2 --quiet").exits(0);
+    for (release, step_ms) in [("v1", 5.0), ("v2", 80.0), ("v3", 5.0)] {
+        Session { name: release, release, side: Side::Baseline, step_ms }.simulate(&scene);
+    }
     scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs/v1").exits(0);
     scene.line("baseline refresh --release v2 --approved-by ada --runs runs/v2 --policy p.yaml").exits(4).says(&[
         "the measurement's verdict against the active baseline is fail (",
@@ -104,8 +105,12 @@ fn a_release_that_fails_does_not_become_the_baseline() {
         "tpot",
     ]);
     scene
-        .line("baseline refresh --release v3 --approved-by ada --runs runs/v2 --rebase accepted")
+        .line("baseline refresh --release v4 --approved-by ada --runs runs/v2 --rebase accepted")
         .exits(4)
-        .says(&["measured release `v2`, not `v3`; name only runs of the release you approve"]);
+        .says(&["measured release `v2`, not `v4`; name only runs of the release you approve"]);
     scene.line("baseline show tiny").exits(0).shows(&["release      v1"]);
+    scene
+        .line("baseline refresh --release v3 --approved-by ada --runs runs/v3 --policy p.yaml")
+        .exits(0)
+        .says(&["tiny: release v3 is the active baseline"]);
 }

@@ -5,27 +5,29 @@ use std::io::Cursor;
 
 use serde_json::Value;
 use servegate::base::digest::Digest;
+use servegate::base::names::Side;
 
-use crate::support::{Engine, Scene, policy, workload};
+use crate::stored::Session;
+use crate::support::{Scene, policy, workload};
 
 const LINE: &str = "compare --policy p.yaml --baseline runs/v1 --candidate runs/v2";
 
-/// Two sessions of two runs, of equal sides.
-fn measured() -> Scene {
-    let engine = Engine::quick(0.5);
+/// A session of each side, `step_ms` of the candidate's tokens against 5 ms of the baseline's.
+fn measured_with(step_ms: f64) -> Scene {
     let scene = Scene::new();
-    for (release, side) in [("v1", "baseline"), ("v2", "candidate")] {
-        let more = format!("--out runs/{release} --release {release} --session {release} --side {side} --quiet");
-        scene.measure(&engine.url(), &more).exits(0);
-    }
+    Session { name: "v1", release: "v1", side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
+    Session { name: "v2", release: "v2", side: Side::Candidate, step_ms }.simulate(&scene);
     scene
+}
+
+fn measured() -> Scene {
+    measured_with(5.0)
 }
 
 #[test]
 fn the_same_runs_give_the_same_bytes() {
     let scene = measured();
-    let first = scene.line(LINE);
-    assert!(matches!(first.code, Some(0 | 2 | 4)), "{}\n{}", first.stdout, first.stderr);
+    let first = scene.line(LINE).exits(0);
     let read = || ["junit.xml", "summary.md", "verdict.json"].map(|file| scene.read(&format!("servegate-out/{file}")));
     let files = read();
     let second = scene.line(LINE);
@@ -123,4 +125,22 @@ fn what_is_no_run_is_named() {
         .line("compare --policy nowhere.yaml --baseline runs/v1 --candidate runs/v1")
         .exits(4)
         .says(&["cannot read nowhere.yaml: "]);
+}
+
+#[test]
+fn a_regression_fails_and_the_advisory_exit_policy_says_that_it_does_not_block() {
+    let scene = measured_with(80.0);
+    scene.line(LINE).exits(1).shows(&["FAIL: v2 is shown worse", "tpot.p50@c2", "exit code 1, exit policy strict"]);
+    let ended = scene.line(&format!("{LINE} --exit-policy advisory")).exits(0);
+    ended.shows(&["FAIL", "Advisory mode: this verdict is reported and not"]);
+    for file in ["junit.xml", "summary.md", "verdict.json"] {
+        assert!(scene.read(&format!("servegate-out/{file}")).to_lowercase().contains("advisory"), "{file}");
+    }
+}
+
+#[test]
+fn one_run_given_twice_is_not_comparable() {
+    let scene = measured();
+    let line = "compare --policy p.yaml --baseline runs/v1 --candidate runs/v2 runs/v2/v2-00-candidate";
+    scene.line(line).exits(3).shows(&["run-duplicate"]);
 }

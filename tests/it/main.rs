@@ -19,5 +19,6 @@ mod gate;
 mod hostile;
 mod interrupt;
 mod secrets;
+mod stored;
 mod support;
 mod target;

@@ -67,8 +67,8 @@ fn another_dialect_or_no_stream_at_all_is_told_apart() {
 fn faults_of_every_answer_are_found_before_anything_is_measured() {
     for (fault, sentence) in [
         (Fault::CutStream, "the stream broke before its end: "),
-        (Fault::ErrorInStream, "the target refused a small request: "),
-        (Fault::EndlessBody, "the target refused a small request: "),
+        (Fault::ErrorInStream, "the target refused a small request: EngineCore"),
+        (Fault::EndlessBody, "the target refused a small request: a response of more than "),
         (Fault::ZeroTokens, "the target answered without a single token: "),
     ] {
         let scene = Scene::new();
@@ -81,10 +81,10 @@ fn faults_of_every_answer_are_found_before_anything_is_measured() {
 #[test]
 fn faults_of_some_answers_are_kept_as_records_of_their_kind() {
     for (fault, outcome, reason) in [
-        (Fault::CutStream, Outcome::Truncated, "ended"),
-        (Fault::ErrorInStream, Outcome::InStreamError, "error"),
-        (Fault::StalledStream, Outcome::Stalled, "silent"),
-        (Fault::ZeroTokens, Outcome::Empty, ""),
+        (Fault::CutStream, Outcome::Connection, "connection broke after "),
+        (Fault::ErrorInStream, Outcome::InStreamError, "EngineCore"),
+        (Fault::StalledStream, Outcome::Stalled, ""),
+        (Fault::ZeroTokens, Outcome::Empty, "without content"),
     ] {
         let scene = Scene::new();
         let engine = Engine::faulty(fault);

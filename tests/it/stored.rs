@@ -1,0 +1,91 @@
+//! Stored runs made in virtual time: they cost nothing and are the same on every machine.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use servegate::artifact::conditions::Conditions;
+use servegate::artifact::record::Record;
+use servegate::artifact::run::{CellEvidence, ClockKind, FORMAT, Manifest};
+use servegate::base::digest::Digest;
+use servegate::base::names::{Api, Metric, Side};
+use servegate::loadgen::codec::Codec;
+use servegate::loadgen::pass::{Passed, pass};
+use servegate::plan::request::{Plan, PlannedCell};
+use servegate::sim::noise::Noise;
+use servegate::sim::transport::SimTransport;
+use servegate::store::runs::RunWriter;
+use servegate::wire::dialect::{self, Template};
+use servegate::{plan, spec};
+
+use crate::support::{MODEL, Scene, deployment};
+
+/// A session to simulate.
+pub(crate) struct Session<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) release: &'a str,
+    pub(crate) side: Side,
+    /// Time of a token, milliseconds.
+    pub(crate) step_ms: f64,
+}
+
+impl Session<'_> {
+    /// Three runs of `w.yaml` in `runs/<release>`, as `servegate measure` would have left them.
+    pub(crate) fn simulate(&self, scene: &Scene) {
+        let workload = spec::read_workload("w.yaml", &scene.read("w.yaml")).unwrap().value;
+        let plan = plan::build(&workload);
+        for sequence in 0..3 {
+            self.run(&plan, sequence, scene);
+        }
+    }
+
+    fn run(&self, plan: &Plan, sequence: u32, scene: &Scene) {
+        let mut engine = deployment(self.step_ms);
+        let session = u64::from(self.name.bytes().map(u32::from).sum::<u32>());
+        engine.noise = Noise::seeded(session, session * 100 + u64::from(sequence));
+        let mut extra = serde_json::Map::new();
+        extra.insert("ignore_eos".to_owned(), true.into());
+        let dialect = dialect::of(Api::Chat);
+        let codec = Codec { dialect, template: Template::new(&dialect, MODEL, &extra) };
+        let cells: Vec<&PlannedCell> = plan.cells.iter().collect();
+        let manifest = self.manifest(plan, sequence);
+        let folder = format!("runs/{}/{}-{sequence:02}-{}", self.release, self.name, self.side.id());
+        let mut writer = RunWriter::create(&scene.path(&folder), &manifest).unwrap();
+        let mut transport = SimTransport::new(&engine, Arc::new(AtomicBool::new(false)));
+        let mut sink = |record: Record| writer.record(&record);
+        let Passed { cells, stop } = pass(&cells, &codec, &mut transport, &mut sink, &mut |_| {}).unwrap();
+        assert_eq!(stop, None);
+        writer.finish(Manifest { cells, complete: true, ..manifest }).unwrap();
+    }
+
+    fn manifest(&self, plan: &Plan, sequence: u32) -> Manifest {
+        let planned = |cell: &PlannedCell| CellEvidence {
+            name: cell.name.clone(),
+            planned: u32::try_from(cell.requests.len()).unwrap(),
+            attempted: 0,
+            window_start_us: 0,
+            window_end_us: 0,
+        };
+        Manifest {
+            format: FORMAT,
+            servegate: env!("CARGO_PKG_VERSION").to_owned(),
+            side: self.side,
+            release: self.release.to_owned(),
+            session: self.name.to_owned(),
+            sequence,
+            started: format!("2026-01-01T00:00:0{sequence}Z"),
+            workload: plan.workload.clone(),
+            plan: plan.fingerprint,
+            restarted: true,
+            time_to_ready_ms: None,
+            api: Api::Chat,
+            forced_length: true,
+            clock: ClockKind::Simulated,
+            conditions: Conditions::new(),
+            definitions: Metric::ALL.iter().map(|it| (it.id().to_owned(), it.definition().to_owned())).collect(),
+            cells: plan.cells.iter().map(planned).collect(),
+            complete: false,
+            records: Digest::of(b""),
+            record_count: 0,
+        }
+    }
+}
