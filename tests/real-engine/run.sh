@@ -11,8 +11,8 @@ state=$SERVEGATE_REAL_STATE
 mkdir -p "$state"
 trap '"$here/restart.sh" stop' EXIT
 
-cargo build --release --locked --manifest-path "$root/Cargo.toml"
-gate=$root/target/release/servegate
+gate=${SERVEGATE:-$root/target/release/servegate}
+if [[ -z ${SERVEGATE:-} ]]; then cargo build --release --locked --manifest-path "$root/Cargo.toml"; fi
 
 flags() { printf '%s\n' "${@:2}" >"$state/$1.flags"; }
 

@@ -1,5 +1,6 @@
 //! The HTTP transport against small scripted servers on the loopback interface.
 
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -186,6 +187,47 @@ fn a_connection_closed_while_idle_is_replaced() {
         assert!(exchange.connect.is_some());
         thread::sleep(Duration::from_millis(200));
     }
+}
+
+thread_local! {
+    /// Whether the connection of this server thread has answered.
+    static ANSWERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Answers the first request of a connection; at the next it waits a while and closes.
+fn answers_once(stream: &mut TcpStream, wait: Duration) -> bool {
+    if ANSWERED.replace(true) {
+        thread::sleep(wait);
+        return false;
+    }
+    say(stream, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    true
+}
+
+#[test]
+fn a_close_that_crosses_a_request_costs_a_connection_and_not_the_request() {
+    let server = Server::start(|stream, _request| answers_once(stream, Duration::ZERO));
+    let mut transport = server.transport();
+    transport.prepare(1);
+    assert_eq!(send(&mut transport).connect, None);
+    let exchange = send(&mut transport);
+    assert_eq!((&exchange.failure, exchange.body.as_slice()), (&None, b"ok".as_slice()));
+    assert!(exchange.connect.is_some());
+    assert_eq!(server.connections(), 2);
+}
+
+#[test]
+fn a_server_that_dies_over_a_request_is_not_asked_again() {
+    let used = Server::start(|stream, _request| answers_once(stream, Duration::from_millis(300)));
+    let mut transport = used.transport();
+    transport.prepare(1);
+    assert_eq!(send(&mut transport).failure, None);
+    assert!(matches!(send(&mut transport).failure, Some(Failure::Cut(_))));
+    assert_eq!(used.connections(), 1);
+    // A fresh connection that ends without an answer is the target's own fault, however fast it is.
+    let fresh = Server::start(|_stream, _request| false);
+    assert!(matches!(send(&mut fresh.transport()).failure, Some(Failure::Cut(_))));
+    assert_eq!(fresh.connections(), 1);
 }
 
 #[test]
