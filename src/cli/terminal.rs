@@ -9,6 +9,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::Global;
 use crate::cli::error::CliError;
+use crate::report::escape;
 use crate::spec;
 
 /// Where a command's output goes.
@@ -124,17 +125,17 @@ impl Terminal {
 
 /// One line on stderr; a closed stderr is nobody's loss.
 fn stderr_line(line: &str) {
-    if writeln!(io::stderr().lock(), "{}", without_commands(line)).is_err() {
+    if writeln!(io::stderr().lock(), "{}", harmless(line)).is_err() {
         tracing::debug!("stderr is closed");
     }
 }
 
-/// What a server said may stand in a message, and a CI runner takes a line that begins with `::`, or has `##[`
-/// anywhere, for a command. An address such as `[::1]` stays as it is.
-fn without_commands(text: &str) -> String {
-    let tame = |line: &str| match line.trim_start().starts_with("::") {
-        true => format!("| {line}"),
-        false => line.to_owned(),
+/// What a server or a file said may stand in a message: nothing of it steers the terminal, and nothing is taken
+/// for a command by a CI runner, which looks for lines that begin with `::` and for `##[` anywhere.
+fn harmless(text: &str) -> String {
+    let tame = |line: &str| {
+        let line = escape::clean(line);
+        if line.trim_start().starts_with("::") { format!("| {line}") } else { line }
     };
     text.split('\n').map(tame).collect::<Vec<_>>().join("\n").replace("##[", "# #[")
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::artifact::conditions::{Conditions, Known, Source};
 use crate::base::names::Condition;
 use crate::probe::control::Control;
+use crate::report::escape;
 
 /// Longest text that is taken over from a deployment.
 const MOST_CHARS: usize = 200;
@@ -57,7 +58,7 @@ fn text(value: &Value) -> Option<String> {
         Value::Number(number) => number.to_string(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
     };
-    let line: String = text.chars().filter(|c| !c.is_control()).take(MOST_CHARS).collect();
+    let line: String = escape::one_line(&text).chars().take(MOST_CHARS).collect();
     (!line.is_empty()).then_some(line)
 }
 

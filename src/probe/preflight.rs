@@ -164,7 +164,7 @@ fn judge(trial: &Trial<'_>, exchange: &Exchange, decoded: Decoded) -> Result<Vec
         // A length of its own is shown by the records; here only the stream counts.
         Outcome::Ok | Outcome::WrongLength => Ok(cautions(&decoded.chunks, decoded.tokens_from)),
         _ if exchange.failure == Some(Failure::TooLarge) => Err(Refused::Other { cause }),
-        Outcome::Connection if !decoded.chunks.is_empty() => Err(Refused::Cut { cause }),
+        Outcome::Connection | Outcome::Truncated if !decoded.chunks.is_empty() => Err(Refused::Cut { cause }),
         Outcome::Connection => Err(match exchange.failure.clone() {
             Some(Failure::Connect(cause)) => Refused::Unreachable { cause },
             Some(Failure::Tls(cause)) => Refused::Tls { cause },
@@ -173,7 +173,6 @@ fn judge(trial: &Trial<'_>, exchange: &Exchange, decoded: Decoded) -> Result<Vec
         Outcome::TimedOut | Outcome::Stalled => Err(Refused::Silent { limit: trial.timeout }),
         Outcome::HttpError | Outcome::Shed => Err(refusal(trial, exchange.status.unwrap_or_default(), cause)),
         Outcome::InStreamError => Err(Refused::Other { cause }),
-        Outcome::Truncated if !decoded.chunks.is_empty() => Err(Refused::Cut { cause }),
         Outcome::Empty if decoded.finish.is_some() => Err(Refused::Nothing { cause }),
         Outcome::Malformed | Outcome::Truncated | Outcome::Empty => {
             let start = exchange.body.trim_ascii_start().first();

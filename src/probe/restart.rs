@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::names::Side;
 use crate::base::units::Nanos;
+use crate::report::escape;
 use crate::spec::target::Restart;
 
 /// The command, the interrupt flag and the clock are looked at this often.
@@ -130,9 +131,8 @@ impl Output {
         }
         let bytes: Vec<u8> = self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        let clean = |line: &str| line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
         // The mark keeps a CI runner from taking a line of it for a command of ours.
-        text.trim().lines().map(|line| format!("| {}", clean(line))).collect::<Vec<_>>().join("\n")
+        text.trim().lines().map(|line| format!("| {}", escape::clean(line))).collect::<Vec<_>>().join("\n")
     }
 }
 

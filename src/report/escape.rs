@@ -70,8 +70,9 @@ pub fn without_runner_commands(text: &str) -> String {
     text.replace("::", ": :").replace("::", ": :").replace("##[", "# #[")
 }
 
-/// Replaces every run of characters that must not be written by one U+FFFD; a tab becomes a space.
-fn clean(text: &str) -> String {
+/// Replaces every run of characters that must not be written by one U+FFFD; a tab becomes a space. For one line of
+/// a text whose spaces and length matter.
+pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c == '\t' {

@@ -102,7 +102,7 @@ fn a_release_that_fails_does_not_become_the_baseline() {
     scene.line("baseline refresh --release v2 --approved-by ada --runs runs/v2 --policy p.yaml").exits(4).says(&[
         "the measurement's verdict against the active baseline is fail (",
         "accept the regression with `--rebase REASON`",
-        "tpot",
+        "TPOT p50 at c2",
     ]);
     scene
         .line("baseline refresh --release v4 --approved-by ada --runs runs/v2 --rebase accepted")

@@ -25,10 +25,10 @@ fn an_output_folder_that_cannot_be_written_is_found_before_measuring() {
 #[test]
 fn a_disk_that_fills_up_is_named_with_the_file_and_what_to_do() {
     let scene = Scene::new();
-    scene.write("w.yaml", &workload("tiny", 60, 400));
+    scene.write("w.yaml", &workload("tiny", 100, 600));
     let engine = Engine::quick(0.3);
     let measure = format!(
-        "ulimit -f 20 && exec '{}' measure --workload w.yaml --url {} --model {MODEL} --ignore-eos --session s --out runs",
+        "ulimit -f 8 && exec '{}' measure --workload w.yaml --url {} --model {MODEL} --ignore-eos --session s --out runs",
         env!("CARGO_BIN_EXE_servegate"),
         engine.url()
     );

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quick_junit::Report;
 
-use crate::support::{Scene, answer, scripted};
+use crate::support::{Scene, answer, method, scripted};
 
 /// As JSON: controls, the end of CDATA, a line break and a command of a CI runner, colour, Markdown, HTML, a
 /// direction override, a long tail.
@@ -42,9 +42,9 @@ fn harmless(text: &str) {
 #[test]
 fn a_refusal_in_hostile_words_is_one_harmless_line() {
     let scene = Scene::new();
-    let url = scripted(|head, to| match head.starts_with("POST") {
-        true => answer(to, "500 Oops", "application/json", &format!("{{\"error\":{{\"message\":\"{MESSAGE}\"}}}}")),
-        false => answer(
+    let url = scripted(|head, to| match method(head) {
+        "POST" => answer(to, "500 Oops", "application/json", &format!("{{\"error\":{{\"message\":\"{MESSAGE}\"}}}}")),
+        _ => answer(
             to,
             "200 OK",
             "application/json",
@@ -55,9 +55,9 @@ fn a_refusal_in_hostile_words_is_one_harmless_line() {
     harmless(&ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 2, "one line and its hint: {}", ended.stderr);
 
-    let unknown = scripted(|head, to| match head.starts_with("POST") {
-        true => answer(to, "404 Not Found", "application/json", "{\"error\":{\"message\":\"no such model\"}}"),
-        false => answer(to, "200 OK", "application/json", &format!("{{\"data\":[{{\"id\":\"{MESSAGE}\"}}]}}")),
+    let unknown = scripted(|head, to| match method(head) {
+        "POST" => answer(to, "404 Not Found", "application/json", "{\"error\":{\"message\":\"no such model\"}}"),
+        _ => answer(to, "200 OK", "application/json", &format!("{{\"data\":[{{\"id\":\"{MESSAGE}\"}}]}}")),
     });
     let ended =
         scene.measure(&unknown, "--out runs").exits(4).says(&["the target does not serve model `llama-3.1-8b`"]);
@@ -67,23 +67,23 @@ fn a_refusal_in_hostile_words_is_one_harmless_line() {
 #[test]
 fn hostile_answers_break_no_report() {
     let scene = Scene::new();
-    let healthy = scripted(|head, to| match head.starts_with("POST") {
-        true => good(to),
-        false => answer(to, "404 Not Found", "text/plain", ""),
+    let healthy = scripted(|head, to| match method(head) {
+        "POST" => good(to),
+        _ => answer(to, "404 Not Found", "text/plain", ""),
     });
     scene.measure(&healthy, "--out runs --release v1 --quiet").exits(0);
     scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs").exits(0);
     let count = AtomicUsize::new(0);
-    let url = scripted(move |head, to| match head.starts_with("POST") {
-        true if count.fetch_add(1, Ordering::Relaxed) == 0 => good(to),
-        true => stream(to, &[FIRST, TOKEN, &format!("{{\"error\":{{\"message\":\"{MESSAGE}\",\"code\":500}}}}")]),
-        false if head.contains("/version") => {
+    let url = scripted(move |head, to| match method(head) {
+        "POST" if count.fetch_add(1, Ordering::Relaxed) == 0 => good(to),
+        "POST" => stream(to, &[FIRST, TOKEN, &format!("{{\"error\":{{\"message\":\"{MESSAGE}\",\"code\":500}}}}")]),
+        _ if head.contains("/version") => {
             answer(to, "200 OK", "application/json", &format!("{{\"version\":\"{MESSAGE}\"}}"))
         }
-        false if head.contains("/v1/models") => {
+        _ if head.contains("/v1/models") => {
             answer(to, "200 OK", "application/json", "{\"data\":[{\"id\":\"llama-3.1-8b\",\"owned_by\":\"vllm\"}]}");
         }
-        false => drop(to.write_all(b"HTTP/1.1 404 \x1b[31m\r\n::error::x: y\r\ncontent-length: 0\r\n\r\n")),
+        _ => drop(to.write_all(b"HTTP/1.1 404 \x1b[31m\r\n::error::x: y\r\ncontent-length: 0\r\n\r\n")),
     });
     let ended = scene.gate(&url, "--runs 2");
     assert!(matches!(ended.code, Some(1 | 3 | 4)), "{:?} {}", ended.code, ended.stderr);

@@ -313,3 +313,8 @@ pub(crate) fn answer(stream: &mut TcpStream, status: &str, kind: &str, body: &st
 pub(crate) fn holds(path: &Path, wanted: &[u8]) -> bool {
     fs::read(path).unwrap().windows(wanted.len()).any(|window| window == wanted)
 }
+
+/// The method of a request.
+pub(crate) fn method(head: &str) -> &str {
+    head.split(' ').next().unwrap_or_default()
+}

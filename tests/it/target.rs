@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use servegate::artifact::record::{Outcome, TokenSource};
 use servegate::sim::fault::Fault;
 
-use crate::support::{Engine, MODEL, Scene, answer, scripted, workload};
+use crate::support::{Engine, MODEL, Scene, answer, method, scripted, workload};
 
 #[track_caller]
 fn nothing_kept(scene: &Scene, out: &str) {
@@ -41,14 +41,14 @@ fn a_target_that_cannot_be_measured_is_one_clear_sentence_and_nothing_is_kept() 
 #[test]
 fn another_dialect_or_no_stream_at_all_is_told_apart() {
     let scene = Scene::new();
-    let completions = scripted(|head, stream| match head.starts_with("POST") {
-        true => answer(
+    let completions = scripted(|head, stream| match method(head) {
+        "POST" => answer(
             stream,
             "200 OK",
             "text/event-stream",
             "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\ndata: [DONE]\n\n",
         ),
-        false => answer(stream, "404 Not Found", "text/plain", ""),
+        _ => answer(stream, "404 Not Found", "text/plain", ""),
     });
     scene
         .measure(&completions, "--out runs")
