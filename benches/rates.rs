@@ -53,6 +53,6 @@ fn main() {
         }
         let share = |verdict| 100.0 * f64::from(counts.get(&verdict).copied().unwrap_or_default()) / f64::from(GATES);
         let [fail, pass, open] = [Verdict::Fail, Verdict::Pass, Verdict::Inconclusive].map(share);
-        println!("| {name} | {fail:.1} % | {pass:.1} % | {open:.1} % |");
+        println!("| {name} | {fail:.2} % | {pass:.2} % | {open:.2} % |");
     }
 }

@@ -79,7 +79,7 @@ fn main() {
 
 fn itself(arguments: [String; 3]) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     command
 }
 

@@ -55,8 +55,8 @@ pub(crate) fn serve(first: Duration, gap: Duration) {
         }
     });
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    let finished = shared.finished.lock().unwrap();
     let waiting = shared.waiting.lock().unwrap();
+    let finished = shared.finished.lock().unwrap();
     let events: usize = finished.iter().chain(waiting.values()).map(|answer| answer.sent.len()).sum();
     let mut out = BufWriter::new(std::io::stdout().lock());
     writeln!(out, "{events}").unwrap();
@@ -118,13 +118,12 @@ fn send(shared: &Shared, gap: u64) -> ! {
         match left {
             None => waiting = shared.changed.wait(waiting).unwrap(),
             Some(0) => {
+                // The lock is kept: an answer is always in one of the two places when the log is printed.
                 let ((due, seed), mut answer) = waiting.pop_first().unwrap();
-                drop(waiting);
                 let event = event(&answer);
                 answer.sent.push(monotonic());
                 let whole = answer.sent.len() == to_usize(answer.tokens);
                 let broken = (&*answer.stream).write_all(event.as_bytes()).is_err();
-                waiting = shared.waiting.lock().unwrap();
                 if whole || broken {
                     shared.finished.lock().unwrap().push(answer);
                 } else {
