@@ -1,4 +1,4 @@
-//! Made-up runs with chosen latencies, for the tests of `compare` and `verdict`.
+//! Made-up runs with chosen latencies, for the tests of `compare` and `verdict` and, by path, for the benches.
 
 use std::collections::BTreeMap;
 

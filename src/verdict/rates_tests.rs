@@ -1,4 +1,5 @@
-//! How often the whole gate is wrong, by seeded simulation at run level: the figures of `docs/statistics.md`.
+//! How often the whole gate is wrong, by seeded simulation at run level: bounds on the worlds whose figures
+//! `benches/rates.rs` prints for `docs/statistics.md`.
 //!
 //! World: run sd 2 %, session sd 2 %, a baseline of 3 sessions of 2 runs, 5 candidate runs, 3 controls; TTFT within
 //! 10 % and TPOT within 5 % in two cells.
@@ -66,19 +67,4 @@ fn unchanged_candidates_pass_and_strong_regressions_fail() {
     assert!(share(&same, Verdict::Fail) < f64::EPSILON && share(&same, Verdict::Pass) > 0.8, "{same:?}");
     let slower = shares(80, slower_in_one_cell);
     assert!(share(&slower, Verdict::Fail) > 0.95 && share(&slower, Verdict::Pass) < f64::EPSILON, "{slower:?}");
-}
-
-#[test]
-#[ignore = "a minute of simulation: prints the figures of docs/statistics.md"]
-fn figures() {
-    type Change = fn(&str, &mut Traffic);
-    let worlds: [(&str, Change); 4] = [
-        ("unchanged", |_, _| {}),
-        ("all on their margins", all_on_the_margin),
-        ("one on its margin, the others 30 % better", one_on_the_margin),
-        ("TPOT 15 % worse in one cell, 10 % better in the other", slower_in_one_cell),
-    ];
-    for (name, change) in worlds {
-        println!("{name}: {:.4?}", shares(2_000, change));
-    }
 }

@@ -86,9 +86,6 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod size_tests;
-
-#[cfg(test)]
 pub(crate) mod samples {
     //! Records for tests.
 
