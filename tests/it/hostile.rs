@@ -13,7 +13,7 @@ use crate::support::{Scene, answer, method, scripted};
 const MESSAGE: &str = "a\\u0000b ]]> </failure> \\n::error::owned\\n##[error]x \\u001b[31mred | **bold** [l](http://x) <script> @all \\u202e `c`";
 
 fn stream(stream: &mut TcpStream, events: &[&str]) {
-    let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let body = events.iter().map(|event| format!("data: {event}\n\n")).collect::<Vec<_>>().concat();
     answer(stream, "200 OK", "text/event-stream", &body);
 }
 
@@ -78,7 +78,7 @@ fn hostile_answers_break_no_report() {
         "POST" if count.fetch_add(1, Ordering::Relaxed) == 0 => good(to),
         "POST" => stream(to, &[FIRST, TOKEN, &format!("{{\"error\":{{\"message\":\"{MESSAGE}\",\"code\":500}}}}")]),
         _ if head.contains("/version") => {
-            answer(to, "200 OK", "application/json", &format!("{{\"version\":\"{MESSAGE}\"}}"))
+            answer(to, "200 OK", "application/json", &format!("{{\"version\":\"{MESSAGE}\"}}"));
         }
         _ if head.contains("/v1/models") => {
             answer(to, "200 OK", "application/json", "{\"data\":[{\"id\":\"llama-3.1-8b\",\"owned_by\":\"vllm\"}]}");

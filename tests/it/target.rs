@@ -55,7 +55,7 @@ fn another_dialect_or_no_stream_at_all_is_told_apart() {
         .exits(4)
         .says(&["the answer does not look like the `api` of the target: "]);
     let whole = scripted(|_, stream| {
-        answer(stream, "200 OK", "application/json", "{\"choices\":[{\"message\":{\"content\":\"a\"}}]}")
+        answer(stream, "200 OK", "application/json", "{\"choices\":[{\"message\":{\"content\":\"a\"}}]}");
     });
     scene.measure(&whole, "--out runs").exits(4).says(&["the target did not stream: "]);
     let page = scripted(|_, stream| answer(stream, "200 OK", "text/html", "<html>hello</html>"));
