@@ -264,10 +264,10 @@ fn a_stream_that_breaks_keeps_what_came() {
 }
 
 #[test]
-fn a_request_that_was_sent_is_never_sent_again() {
+fn a_second_close_is_a_failure() {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     let server = Server::start(|stream, _request| {
-        // The first answer keeps the connection; the second request on it gets none.
+        // The first answer keeps the connection; the second request on it gets none, nor on a fresh one.
         if SEEN.fetch_add(1, Ordering::SeqCst) > 0 {
             return false;
         }
@@ -278,7 +278,7 @@ fn a_request_that_was_sent_is_never_sent_again() {
     assert_eq!(send(&mut transport).failure, None);
     let exchange = send(&mut transport);
     assert!(matches!(&exchange.failure, Some(Failure::Cut(_))), "{:?}", exchange.failure);
-    assert_eq!((SEEN.load(Ordering::SeqCst), server.connections()), (2, 1));
+    assert_eq!((SEEN.load(Ordering::SeqCst), server.connections()), (3, 2));
 }
 
 #[test]
