@@ -10,7 +10,8 @@ use std::hint::black_box;
 use servegate::base::names::{Metric, Statistic};
 use servegate::base::rng::Stream;
 use servegate::base::units::Nanos;
-use servegate::verdict::judge::{Case, judge};
+use servegate::verdict::case::Case;
+use servegate::verdict::judge::judge;
 use servegate::{artifact, base, compare, plan, spec};
 
 #[path = "support/gate.rs"]

@@ -11,7 +11,8 @@
 use std::collections::BTreeMap;
 
 use servegate::base::names::{Metric, Statistic};
-use servegate::verdict::judge::{Case, judge};
+use servegate::verdict::case::Case;
+use servegate::verdict::judge::judge;
 use servegate::verdict::judgement::Verdict;
 use servegate::{artifact, base, compare, plan, spec};
 
