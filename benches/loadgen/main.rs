@@ -138,7 +138,7 @@ fn client(streams: u32, gap: u64) -> Vec<f64> {
     let cell = planned(streams);
     let dialect = dialect::of(Api::Completions);
     let extra = serde_json::Map::from_iter([("ignore_eos".to_owned(), true.into())]);
-    let codec = Codec { dialect, template: Template::new(&dialect, "m", &extra) };
+    let codec = Codec { dialect, template: Template::new(&dialect, "m", &extra), api_key: None };
     let mut writer = RecordWriter::new(std::io::sink()).unwrap();
     let mut records = Vec::new();
     let mut sink = |record: Record| {

@@ -12,6 +12,11 @@ impl Secret {
         Self(text.trim().to_owned())
     }
 
+    /// A text that somebody else wrote, without the key: a server or a command may repeat what it was given.
+    pub fn hide_in(&self, text: &str) -> String {
+        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "***") }
+    }
+
     /// The key itself, for the one header that carries it.
     pub fn reveal(&self) -> &str {
         &self.0
@@ -33,5 +38,7 @@ mod tests {
         let secret = Secret::new("sk-123\n");
         assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "*** Some(***)");
         assert_eq!(secret.reveal(), "sk-123");
+        assert_eq!(secret.hide_in("bad key sk-123, sk-123"), "bad key ***, ***");
+        assert_eq!(Secret::new("").hide_in("as it is"), "as it is");
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Speaks {
     pub(crate) extra_body: Map<String, Value>,
     /// Real or virtual time.
     pub(crate) clock: ClockKind,
+    /// The API key, where one is needed.
+    pub(crate) api_key: Option<Secret>,
 }
 
 /// One boot of one side.
@@ -67,7 +69,6 @@ pub(crate) trait Deployment {
 /// A deployment behind a URL.
 pub(crate) struct Live {
     target: Target,
-    api_key: Option<Secret>,
     speaks: Speaks,
     /// Declared conditions of the baseline image, for its controls.
     control_conditions: Conditions,
@@ -83,14 +84,15 @@ impl Live {
             model: target.model.clone(),
             extra_body: target.extra_body.clone(),
             clock: ClockKind::Http,
+            api_key,
         };
-        Ok(Self { target, api_key, speaks, control_conditions, interrupt })
+        Ok(Self { target, speaks, control_conditions, interrupt })
     }
 
     fn http(&self) -> HttpTarget {
         HttpTarget {
             url: self.target.url.clone(),
-            api_key: self.api_key.clone(),
+            api_key: self.speaks.api_key.clone(),
             ca_file: self.target.ca_file.as_ref().map(PathBuf::from),
         }
     }
@@ -110,11 +112,15 @@ impl Live {
         self.interrupt.flag()
     }
 
-    /// An interrupt that surfaced as an error keeps its own exit code.
+    /// An interrupt that surfaced as an error keeps its own exit code. A restart command, or a server that
+    /// refuses a key, may have repeated it.
     fn failed(&self, message: &impl ToString) -> CliError {
         match self.interrupt.exit() {
             Some(exit) => CliError::interrupted(exit, "interrupted"),
-            None => CliError::failed(message.to_string()),
+            None => CliError::failed(match &self.speaks.api_key {
+                Some(key) => key.hide_in(&message.to_string()),
+                None => message.to_string(),
+            }),
         }
     }
 }
@@ -140,7 +146,7 @@ impl Deployment for Live {
     }
 
     fn boot(&mut self, side: Side, release: &str, _sequence: u32) -> Result<Boot, CliError> {
-        let control = Control::new(&self.target, self.api_key.clone(), Proxy::default())
+        let control = Control::new(&self.target, self.speaks.api_key.clone(), Proxy::default())
             .map_err(|error| CliError::failed(error.to_string()))?;
         let flag = self.flag();
         let time_to_ready = match &self.target.restart {

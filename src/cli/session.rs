@@ -147,7 +147,8 @@ impl Session<'_> {
         }
         let speaks = deployment.speaks();
         let dialect = dialect::of(speaks.api);
-        let codec = Codec { dialect, template: Template::new(&dialect, &speaks.model, &speaks.extra_body) };
+        let template = Template::new(&dialect, &speaks.model, &speaks.extra_body);
+        let codec = Codec { dialect, template, api_key: speaks.api_key.clone() };
         let manifest = Manifest {
             format: FORMAT,
             servegate: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,6 +1,7 @@
 //! How planned requests become bytes, and what came back becomes records.
 
 use crate::artifact::record::{Chunk, Record};
+use crate::base::secret::Secret;
 use crate::base::units::Nanos;
 use crate::loadgen::drive::Message;
 use crate::plan::prompt;
@@ -15,6 +16,8 @@ pub struct Codec {
     pub dialect: Dialect,
     /// Request body.
     pub template: Template,
+    /// The API key, which no record may repeat after the server.
+    pub api_key: Option<Secret>,
 }
 
 impl Codec {
@@ -23,6 +26,13 @@ impl Codec {
         let text = prompt::text(&request.prompt);
         let body = self.template.body(&text, request.output_tokens, request.prompt.seed);
         Message { path: self.dialect.path(), body }
+    }
+
+    fn without_key(&self, text: String) -> String {
+        match &self.api_key {
+            Some(key) => key.hide_in(&text),
+            None => text,
+        }
     }
 
     /// The record of a measured request that has ended, in the stored resolution.
@@ -43,9 +53,9 @@ impl Codec {
             output_tokens: decoded.output_tokens,
             reasoning_tokens: decoded.reasoning_tokens,
             tokens_from: decoded.tokens_from,
-            finish: decoded.finish,
+            finish: decoded.finish.map(|finish| self.without_key(finish)),
             outcome: decoded.outcome,
-            detail: decoded.detail,
+            detail: decoded.detail.map(|detail| self.without_key(detail)),
         }
     }
 }
@@ -65,7 +75,7 @@ mod tests {
     #[test]
     fn a_planned_request_becomes_a_body_and_its_answer_a_record_in_whole_microseconds() {
         let dialect = dialect::of(Api::Completions);
-        let codec = Codec { dialect, template: Template::new(&dialect, "m", &serde_json::Map::new()) };
+        let codec = Codec { dialect, template: Template::new(&dialect, "m", &serde_json::Map::new()), api_key: None };
         let cell = cell("c1", Load::Closed { concurrency: 1 }, 0, 3);
         let request = &cell.requests[2];
         let Message { path, body } = codec.message(request);

@@ -122,7 +122,7 @@ mod tests {
 
     fn codec() -> Codec {
         let dialect = dialect::of(Api::Completions);
-        Codec { dialect, template: Template::new(&dialect, "m", &serde_json::Map::new()) }
+        Codec { dialect, template: Template::new(&dialect, "m", &serde_json::Map::new()), api_key: None }
     }
 
     fn cells() -> [PlannedCell; 2] {

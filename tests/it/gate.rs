@@ -16,11 +16,12 @@ fn with_baseline(engine: &Engine) -> Scene {
     scene
 }
 
-/// Two equal sides: a pass or undecided. A machine too busy to measure on is an error, and never a fail.
+/// Two equal sides: a pass or undecided. A machine too busy to measure on is an error (or makes
+/// the baseline unusable), and never a fail.
 #[track_caller]
 fn never_fails(ended: &Ended) {
     let busy = ["sent requests", "drifts"].iter().any(|words| ended.stdout.contains(words));
-    let expected = matches!(ended.code, Some(0 | 2)) || ended.code == Some(4) && busy;
+    let expected = matches!(ended.code, Some(0 | 2)) || matches!(ended.code, Some(3 | 4)) && busy;
     assert!(expected, "{:?}\n{}\n{}", ended.code, ended.stdout, ended.stderr);
 }
 

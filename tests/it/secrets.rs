@@ -40,7 +40,7 @@ fn a_key_is_used_and_never_shown() {
     scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs").exits(0);
     let gate = line.replace("measure --workload w.yaml", "run --policy p.yaml").replace(" --out runs", " --runs 2");
     let gate = with_key(&scene, &gate, KEY);
-    assert!(matches!(gate.code, Some(0 | 2 | 4)), "{}", gate.stderr);
+    assert!(matches!(gate.code, Some(0 | 2..=4)), "{}", gate.stderr);
     is_nowhere(&scene, &gate, KEY);
 }
 
@@ -56,4 +56,18 @@ fn credentials_in_a_url_are_refused_and_not_shown() {
     );
     let ended = scene.line("check").exits(5);
     assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_key_that_the_restart_command_prints_is_not_shown() {
+    let scene = Scene::new();
+    scene.write("restart.sh", "#!/bin/sh\necho \"starting with $STAGING_KEY\"\nexit 1\n");
+    scene.write(
+        "servegate.yaml",
+        "servegate: 1\nkind: config\ntargets:\n  t:\n    url: http://127.0.0.1:1\n    model: m\n    \
+         api_key_env: STAGING_KEY\n    restart: {command: [sh, restart.sh]}\n",
+    );
+    let ended = with_key(&scene, "measure --workload w.yaml --target t --out runs", KEY).exits(4);
+    is_nowhere(&scene, &ended, KEY);
+    ended.says(&["starting with ***"]);
 }
