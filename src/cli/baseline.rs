@@ -292,6 +292,11 @@ fn show(store: &Baselines, args: &ShowArgs, terminal: &mut Terminal) -> Result<E
 
 fn verify(store: &Baselines, args: &VerifyArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let faults = store.verify(args.workload.as_deref()).map_err(|error| failed(&error))?;
+    // Nothing verified is not "all right".
+    let known = store.workloads().map_err(|error| failed(&error))?;
+    if !args.workload.as_ref().map_or(!known.is_empty(), |name| known.contains(name)) {
+        return Err(no_baseline(args.workload.as_deref()));
+    }
     if terminal.json() {
         terminal.data_json(&faults)?;
     } else {
@@ -307,8 +312,17 @@ fn verify(store: &Baselines, args: &VerifyArgs, terminal: &mut Terminal) -> Resu
     Ok(if faults.is_empty() { Exit::Success } else { Exit::Failed })
 }
 
+fn no_baseline(workload: Option<&str>) -> CliError {
+    let of = workload.map(|name| format!(" of the workload `{}`", name.escape_debug())).unwrap_or_default();
+    CliError::failed(format!("there is no baseline{of}"))
+        .hint("`servegate baseline list` shows what there is; --store names another folder")
+}
+
 fn history(store: &Baselines, args: &HistoryArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let events = store.history(&args.workload).map_err(|error| failed(&error))?;
+    if events.is_empty() {
+        return Err(no_baseline(Some(&args.workload)));
+    }
     if terminal.json() {
         terminal.data_json(&events)?;
         return Ok(Exit::Success);
@@ -318,9 +332,6 @@ fn history(store: &Baselines, args: &HistoryArgs, terminal: &mut Terminal) -> Re
         let reason = reason.as_ref().map(|reason| format!(": {}", escape::terminal(reason))).unwrap_or_default();
         let (release, by) = (escape::terminal(release), escape::terminal(by));
         line(&mut text, format_args!("{at}  {event}  {release}  {}  {by}{reason}", digest.short()));
-    }
-    if events.is_empty() {
-        line(&mut text, format_args!("no baseline of this workload"));
     }
     terminal.data(text.as_bytes())?;
     Ok(Exit::Success)

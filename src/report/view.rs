@@ -279,6 +279,7 @@ fn next_steps(judgement: &Judgement, blocking: &[CheckView<'_>]) -> Vec<String> 
     let first = |verdict| blocking.iter().map(|view| view.check).find(|check| check.verdict == verdict);
     let any = |verdict| judgement.policies.iter().any(|policy| policy.verdict == verdict) || first(verdict).is_some();
     if any(Verdict::Fail) {
+        steps.push("mend or take back the change: each failing check says in which cell and by how much".to_owned());
         steps.push(
             "if the regression is accepted: approve the release and refresh with \
              servegate baseline refresh --rebase REASON"

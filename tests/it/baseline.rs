@@ -114,3 +114,11 @@ fn a_release_that_fails_does_not_become_the_baseline() {
         .exits(0)
         .says(&["tiny: release v3 is the active baseline"]);
 }
+
+#[test]
+fn nothing_to_verify_is_not_all_right() {
+    let scene = Scene::new();
+    for line in ["baseline verify", "baseline verify nope", "baseline history nope"] {
+        scene.line(line).exits(4).says(&["there is no baseline", "servegate baseline list"]);
+    }
+}
