@@ -107,6 +107,10 @@ pub fn measure(
     }
 }
 
+/// Another allocation of hardware is faster or slower; it does not make answers longer. What is assumed of
+/// their length is the variance floor of a run.
+const LENGTH_SESSION_SD: f64 = 0.002;
+
 fn ratios(
     runs: &mut Selection<'_>,
     check: &Check,
@@ -132,7 +136,8 @@ fn ratios(
     };
     let history: Vec<Vec<Vec<f64>>> =
         runs.history.iter_mut().map(|release| release.iter_mut().map(past).collect()).collect();
-    let noise = noise(&history, &stored, SessionPrior::assumed(decision.session_sd, decision.session_sd_df));
+    let session_sd = if check.metric == Metric::OutputTokens { LENGTH_SESSION_SD } else { decision.session_sd };
+    let noise = noise(&history, &stored, SessionPrior::assumed(session_sd, decision.session_sd_df));
     let samples = Samples { stored: &stored, controls: &controls, candidate: &candidate };
     let comparison = compare(&samples, &noise, values::censored(check.metric, timeout));
     Ok(Measured::Ratio(Box::new(Ratio { margin, comparison, fewest })))

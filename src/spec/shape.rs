@@ -1,5 +1,5 @@
 //! One description of each object that people write. It serves the check of every key and value
-//! ([`crate::spec::reader`]), the defaults, and the JSON Schema ([`crate::spec::schema`]), so that the three cannot drift.
+//! ([`crate::spec::reader`]), the defaults, and the JSON Schema ([`mod@crate::spec::schema`]), so that the three cannot drift.
 
 /// A mapping with known keys.
 #[derive(Debug)]

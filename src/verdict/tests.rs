@@ -309,6 +309,10 @@ fn without_restarts_only_large_differences_are_shown() {
     assert_eq!(found.verdict, Verdict::Inconclusive);
     assert!(!found.design.restarted && found.notes[0].contains("K = 1"), "{:?}", found.notes);
     assert!(found.notes[1].contains("session sd is assumed to be 2 %"), "{:?}", found.notes);
+    // Answers are as long on any hardware.
+    let length = check(Metric::OutputTokens, Statistic::Value, "c1", Margin::Within(0.03));
+    let found = judged(&with(vec![length]), &once);
+    assert_eq!(of(&found, "output_tokens@c1").verdict, Verdict::Pass, "{found:#?}");
     let mut slower = sides(|_, t| t.tpot *= 1.5);
     slower.all().for_each(|run| run.manifest.restarted = false);
     assert_eq!(judged(&policy(), &slower).verdict, Verdict::Fail);

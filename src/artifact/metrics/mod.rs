@@ -1,5 +1,5 @@
 //! The catalogue of metrics: records of one run and cell to one number. One file per metric or family, one
-//! line in [`definition`]; everything else follows from the kind of the metric.
+//! line in `definition`; everything else follows from the kind of the metric.
 //!
 //! Three rules hold for all of them. Latency counts from the due instant, not from the sending. A failed
 //! request is part of the count and infinitely slow, so failing fast never looks faster. A time of zero is
