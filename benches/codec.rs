@@ -104,6 +104,7 @@ impl Maker {
             output_tokens: Some(TOKENS),
             reasoning_tokens: None,
             tokens_from: TokenSource::Usage,
+            text_bytes: 4 * u64::from(TOKENS),
             finish: Some("length".to_owned()),
             outcome: Outcome::Ok,
             detail: None,

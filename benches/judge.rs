@@ -14,15 +14,14 @@ use servegate::verdict::case::Case;
 use servegate::verdict::judge::judge;
 use servegate::{artifact, base, compare, plan, spec};
 
-#[path = "support/gate.rs"]
-mod gate;
 #[path = "support/meter.rs"]
 mod meter;
-#[path = "../src/compare/synthetic.rs"]
+#[path = "../src/compare/synthetic/mod.rs"]
 #[expect(dead_code, reason = "the tests of the library use more of it")]
 mod synthetic;
 
 use meter::{Meter, median};
+use synthetic::policy::in_all_cells;
 use synthetic::{Shape, Sides, Traffic};
 
 const ROUNDS: usize = 5;
@@ -47,7 +46,7 @@ fn row(requests: u32) {
     let gaps: usize = sides.all().flat_map(|run| &run.records).map(|record| record.chunks.len() - 1).sum();
     let statistics = [Statistic::P50, Statistic::P90, Statistic::P95, Statistic::P99, Statistic::Tail05];
     let checks = [Metric::Itl, Metric::ChunkGap].map(|metric| statistics.map(|statistic| (metric, statistic, 0.1)));
-    let policy = gate::policy(checks.as_flattened());
+    let policy = in_all_cells(checks.as_flattened());
     let mut costs = Vec::new();
     for _ in 0..ROUNDS {
         let meter = Meter::start();

@@ -16,12 +16,11 @@ use servegate::verdict::judge::judge;
 use servegate::verdict::judgement::Verdict;
 use servegate::{artifact, base, compare, plan, spec};
 
-#[path = "support/gate.rs"]
-mod gate;
-#[path = "../src/compare/synthetic.rs"]
+#[path = "../src/compare/synthetic/mod.rs"]
 #[expect(dead_code, reason = "the tests of the library use more of it")]
 mod synthetic;
 
+use synthetic::policy::in_all_cells;
 use synthetic::{Shape, Sides, Traffic};
 
 const GATES: u32 = 2_000;
@@ -40,7 +39,7 @@ const WORLDS: [(&str, Change); 4] = [
 ];
 
 fn main() {
-    let policy = gate::policy(&[(Metric::Ttft, Statistic::P50, 0.1), (Metric::Tpot, Statistic::P50, 0.05)]);
+    let policy = in_all_cells(&[(Metric::Ttft, Statistic::P50, 0.1), (Metric::Tpot, Statistic::P50, 0.05)]);
     let traffic = Traffic { requests: 30, tokens: 2, ..Traffic::default() };
     println!("{GATES} gates each");
     println!("| true effects | fail | pass | inconclusive |\n|---|---|---|---|");

@@ -33,6 +33,8 @@ pub struct Record {
     pub reasoning_tokens: Option<u32>,
     /// Where the token counts come from.
     pub tokens_from: TokenSource,
+    /// Length of the answer's text in bytes, reasoning included: what the token counts are measured against.
+    pub text_bytes: u64,
     /// Finish reason as the server gave it, bounded to 64 bytes.
     pub finish: Option<String>,
     /// Whether it counts as a success, and if not, why.

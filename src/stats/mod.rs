@@ -10,6 +10,7 @@
 
 pub mod design;
 pub mod error_rate;
+pub mod fisher;
 pub mod history;
 pub mod holm;
 pub mod margin;

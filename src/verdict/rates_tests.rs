@@ -7,21 +7,15 @@
 use std::collections::BTreeMap;
 
 use crate::base::names::{Metric, Statistic};
-use crate::compare::synthetic::{CELLS, Shape, Sides, Traffic};
+use crate::compare::synthetic::policy::in_all_cells;
+use crate::compare::synthetic::{Shape, Sides, Traffic};
 use crate::verdict::case::Case;
 use crate::verdict::judge::judge;
 use crate::verdict::judgement::Verdict;
-use crate::verdict::tests::{check, relative, with};
 
 /// The share of `gates` gates that end in each verdict.
 fn shares(gates: u32, change: impl Fn(&str, &mut Traffic)) -> BTreeMap<Verdict, f64> {
-    let checks = CELLS.iter().flat_map(|cell| {
-        [
-            check(Metric::Ttft, Statistic::P50, cell, relative(0.1)),
-            check(Metric::Tpot, Statistic::P50, cell, relative(0.05)),
-        ]
-    });
-    let policy = with(checks.collect());
+    let policy = in_all_cells(&[(Metric::Ttft, Statistic::P50, 0.1), (Metric::Tpot, Statistic::P50, 0.05)]);
     let traffic = Traffic { requests: 30, tokens: 2, ..Traffic::default() };
     let mut shares = BTreeMap::new();
     for seed in 0..u64::from(gates) {

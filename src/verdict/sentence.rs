@@ -12,7 +12,7 @@ const NAMED: usize = 3;
 pub(super) fn sentence(judgement: &PolicyJudgement, alpha: f64) -> String {
     let policy = &judgement.policy;
     match judgement.verdict {
-        Verdict::Fail => format!("{policy} blocks: {}", named(judgement, alpha)),
+        Verdict::Fail => format!("{policy} blocks: {}", failing(judgement, alpha)),
         Verdict::Error => format!("{policy} could not measure: {}", troubles(judgement)),
         Verdict::NotComparable => format!("{policy} cannot compare: {}", troubles(judgement)),
         Verdict::Inconclusive => {
@@ -29,6 +29,14 @@ pub(super) fn sentence(judgement: &PolicyJudgement, alpha: f64) -> String {
 fn contributing(judgement: &PolicyJudgement) -> impl Iterator<Item = &CheckJudgement> {
     let verdict = judgement.verdict;
     judgement.checks.iter().filter(move |check| contribution(check.role, check.verdict) == Some(verdict))
+}
+
+/// The broken invariants, then the checks.
+fn failing(judgement: &PolicyJudgement, alpha: f64) -> String {
+    let broken = judgement.findings.iter().filter(|finding| finding.verdict == Verdict::Fail);
+    let broken = broken.map(|finding| finding.message.clone());
+    let checks = contributing(judgement).next().map(|_| named(judgement, alpha));
+    broken.chain(checks).collect::<Vec<_>>().join("; ")
 }
 
 fn named(judgement: &PolicyJudgement, alpha: f64) -> String {

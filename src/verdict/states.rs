@@ -74,9 +74,12 @@ pub(super) fn states(screening: &Screening<'_>, subjects: &mut [Subject], findin
     states
 }
 
-/// The first of the worst findings about everything or about this cell.
+/// The first of the worst findings about everything or about this cell. A broken invariant fails the gate by itself and
+/// says nothing against the numbers: the checks are judged beside it.
 fn blocking<'a>(findings: &'a [Finding], cell: &str) -> Option<&'a Finding> {
-    let here = |finding: &&Finding| finding.cell.as_deref().is_none_or(|found| found == cell);
+    let here = |finding: &&Finding| {
+        finding.verdict != Verdict::Fail && finding.cell.as_deref().is_none_or(|found| found == cell)
+    };
     findings.iter().filter(here).rev().max_by_key(|finding| finding.verdict)
 }
 

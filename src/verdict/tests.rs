@@ -1,31 +1,15 @@
 //! What a gate answers, on made-up runs.
 
-use crate::base::diagnostic::Place;
+use crate::artifact::record::Outcome;
+use crate::artifact::run::Run;
 use crate::base::names::{Condition, Metric, Role, Statistic};
 use crate::base::units::Nanos;
+use crate::compare::synthetic::policy::{check, relative, with};
 use crate::compare::synthetic::{Shape, Sides, Traffic, know};
-use crate::spec::policy::{Check, Decision, Margin, Policy};
+use crate::spec::policy::{Check, Margin, Policy};
 use crate::verdict::case::Case;
 use crate::verdict::judge::judge;
 use crate::verdict::judgement::{CheckJudgement, PolicyJudgement, Verdict};
-
-pub(super) fn check(metric: Metric, statistic: Statistic, cell: &str, margin: Margin) -> Check {
-    Check {
-        metric,
-        statistic,
-        cell: cell.to_owned(),
-        margin,
-        warn_at: None,
-        objective: None,
-        role: Role::Required,
-        limits: vec![],
-        place: Place::default(),
-    }
-}
-
-pub(super) fn relative(ratio: f64) -> Margin {
-    Margin::Relative { ratio, floor: None }
-}
 
 fn tpot(cell: &str) -> Check {
     check(Metric::Tpot, Statistic::P50, cell, relative(0.05))
@@ -35,22 +19,6 @@ fn tpot(cell: &str) -> Check {
 fn policy() -> Policy {
     let ttft = |cell| check(Metric::Ttft, Statistic::P50, cell, relative(0.1));
     with(vec![ttft("c1"), tpot("c1"), ttft("c8"), tpot("c8")])
-}
-
-pub(super) fn with(checks: Vec<Check>) -> Policy {
-    Policy {
-        name: "chat".to_owned(),
-        description: String::new(),
-        workload: "chat.yaml".to_owned(),
-        runs: 5,
-        controls: 3,
-        treatment: vec![],
-        when: vec![],
-        decision: Decision::default(),
-        baseline_max_age_days: 30,
-        checks,
-        place: Place::default(),
-    }
 }
 
 fn judged(policy: &Policy, sides: &Sides) -> PolicyJudgement {
@@ -158,7 +126,8 @@ fn a_candidate_that_fails_its_requests_is_never_faster() {
 
 #[test]
 fn five_points_more_errors_fail_although_nobody_asked_for_the_error_rate() {
-    let found = judged(&with(vec![tpot("c1")]), &sides(|_, t| (t.requests, t.failed) = (300, 15)));
+    let shape = Shape { traffic: Traffic { requests: 300, ..Traffic::default() }, ..Shape::default() };
+    let found = judged(&with(vec![tpot("c1")]), &Sides::new(shape, |_, t| t.failed = 15));
     assert_eq!(found.verdict, Verdict::Fail, "{found:#?}");
     let check = of(&found, "error_rate@c1");
     assert_eq!((check.verdict, check.role), (Verdict::Fail, Role::Guard));
@@ -417,4 +386,27 @@ fn the_gate_is_as_bad_as_its_worst_policy() {
     ]);
     assert_eq!((judgement.verdict, judgement.candidate.as_str()), (Verdict::Fail, "v2"));
     assert_eq!(judgement.policies[0].verdict, Verdict::Pass);
+}
+
+#[test]
+fn garbage_beyond_the_baselines_fails_without_a_margin_and_the_checks_are_still_judged() {
+    let garbage = |of_candidate: u32, of_baseline: u32| {
+        let mut sides = Sides::new(Shape::default(), |_, _| {});
+        let spoil = |run: &mut Run, count: u32| {
+            for record in run.records.iter_mut().filter(|record| record.cell == "c1" && record.request < count) {
+                record.outcome = Outcome::Malformed;
+                record.detail = Some("content event 3 is not JSON".to_owned());
+            }
+        };
+        sides.candidate.iter_mut().for_each(|run| spoil(run, of_candidate));
+        sides.baseline.iter_mut().chain(&mut sides.controls).for_each(|run| spoil(run, of_baseline));
+        judged(&policy(), &sides)
+    };
+    let broken = garbage(2, 0);
+    assert_eq!((broken.verdict, broken.findings[0].code), (Verdict::Fail, "malformed-streams"));
+    assert!(broken.findings[0].message.starts_with("10 of 400 answers of the candidate are not valid streams"));
+    assert!(broken.sentence.starts_with("chat blocks: 10 of 400 answers"), "{}", broken.sentence);
+    assert!(broken.checks.iter().any(|check| check.verdict == Verdict::Pass), "the numbers are judged");
+    assert!(garbage(2, 2).findings.is_empty(), "as often as the baseline");
+    assert!(garbage(0, 0).findings.is_empty());
 }

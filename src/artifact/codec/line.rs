@@ -51,11 +51,18 @@ pub(super) struct Line<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reasoning_tokens: Option<u32>,
     tokens_from: TokenSource,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    text_bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     finish: Option<Cow<'a, str>>,
     outcome: Outcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     detail: Option<Cow<'a, str>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 impl<'a> From<&'a Record> for Line<'a> {
@@ -91,6 +98,7 @@ impl<'a> From<&'a Record> for Line<'a> {
             output_tokens: record.output_tokens,
             reasoning_tokens: record.reasoning_tokens,
             tokens_from: record.tokens_from,
+            text_bytes: record.text_bytes,
             finish: record.finish.as_deref().map(Cow::Borrowed),
             outcome: record.outcome,
             detail: record.detail.as_deref().map(Cow::Borrowed),
@@ -134,6 +142,7 @@ impl Line<'_> {
             output_tokens: self.output_tokens,
             reasoning_tokens: self.reasoning_tokens,
             tokens_from: self.tokens_from,
+            text_bytes: self.text_bytes,
             finish: self.finish.map(Cow::into_owned),
             outcome: self.outcome,
             detail: self.detail.map(Cow::into_owned),
@@ -203,7 +212,10 @@ fn instant(key: &str, us: u64) -> Result<Nanos, String> {
 
 /// The requests that were seen in a file: each may stand in it once.
 #[derive(Default)]
-pub(super) struct Seen(BTreeMap<String, BTreeSet<u32>>);
+pub(super) struct Seen {
+    requests: BTreeMap<String, BTreeSet<u32>>,
+    cells: BTreeMap<String, CellTally>,
+}
 
 impl Seen {
     /// Notes a record.
@@ -212,20 +224,20 @@ impl Seen {
     ///
     /// The request was seen before.
     pub(super) fn admit(&mut self, record: &Record) -> Result<(), String> {
-        let fresh = match self.0.get_mut(&record.cell) {
+        let fresh = match self.requests.get_mut(&record.cell) {
             Some(requests) => requests.insert(record.request),
-            None => self.0.insert(record.cell.clone(), BTreeSet::from([record.request])).is_none(),
+            None => self.requests.insert(record.cell.clone(), BTreeSet::from([record.request])).is_none(),
         };
-        if fresh { Ok(()) } else { Err(format!("request {} of this cell is there already", record.request)) }
+        if !fresh {
+            return Err(format!("request {} of this cell is there already", record.request));
+        }
+        tally(&mut self.cells, record);
+        Ok(())
     }
 
-    /// Records and highest request number of each cell.
-    pub(super) fn tally(&self) -> BTreeMap<String, CellTally> {
-        let tally = |requests: &BTreeSet<u32>| CellTally {
-            records: requests.len(),
-            highest: requests.last().copied().unwrap_or_default(),
-        };
-        self.0.iter().map(|(cell, requests)| (cell.clone(), tally(requests))).collect()
+    /// What the records of each cell amount to.
+    pub(super) fn into_tally(self) -> BTreeMap<String, CellTally> {
+        self.cells
     }
 }
 
@@ -236,6 +248,24 @@ pub struct CellTally {
     pub records: usize,
     /// Highest request number.
     pub highest: u32,
+    /// Earliest due instant.
+    pub first_due: Nanos,
+    /// Latest end.
+    pub last_end: Nanos,
+}
+
+/// Adds a record to its cell's tally.
+pub(super) fn tally(cells: &mut BTreeMap<String, CellTally>, record: &Record) {
+    let Record { request, due, end, .. } = *record;
+    if let Some(tally) = cells.get_mut(&record.cell) {
+        tally.records += 1;
+        tally.highest = tally.highest.max(request);
+        tally.first_due = tally.first_due.min(due);
+        tally.last_end = tally.last_end.max(end);
+    } else {
+        let first = CellTally { records: 1, highest: request, first_due: due, last_end: end };
+        cells.insert(record.cell.clone(), first);
+    }
 }
 
 #[cfg(test)]
@@ -248,7 +278,7 @@ mod tests {
         let text = serde_json::to_string(&Line::from(&samples::streamed(3, 1_000, 50, 10, 3))).unwrap();
         assert_eq!(
             text,
-            r#"{"cell":"c8","request":3,"due_us":1000000,"sent_us":1000000,"first_byte_us":1050000,"first_answer_us":1050000,"gaps_us":[50000,10000,10000],"end_us":1070000,"prompt_tokens":512,"cached_tokens":0,"output_tokens":3,"tokens_from":"usage","finish":"length","outcome":"ok"}"#
+            r#"{"cell":"c8","request":3,"due_us":1000000,"sent_us":1000000,"first_byte_us":1050000,"first_answer_us":1050000,"gaps_us":[50000,10000,10000],"end_us":1070000,"prompt_tokens":512,"cached_tokens":0,"output_tokens":3,"tokens_from":"usage","text_bytes":12,"finish":"length","outcome":"ok"}"#
         );
         let mut unknown = samples::streamed(3, 1_000, 50, 10, 3);
         unknown.chunks.iter_mut().for_each(|chunk| chunk.tokens = None);

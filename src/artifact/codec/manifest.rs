@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use crate::artifact::codec::line::CellTally;
+use crate::artifact::codec::line::{self, CellTally};
 use crate::artifact::codec::{CodecError, MAX_MANIFEST, quoted};
 use crate::artifact::record::Record;
 use crate::artifact::run::{FORMAT, Manifest};
+use crate::base::units::Nanos;
 
 /// Longest text of a manifest, in bytes.
 const MAX_VALUE: usize = 4_096;
@@ -64,7 +65,8 @@ pub fn agree(manifest: &Manifest, cells: &BTreeMap<String, CellTally>) -> Result
         return Err(refusal(&format!("records of cell `{stray}` are there and the manifest does not name it")));
     }
     for cell in &manifest.cells {
-        let (records, highest) = cells.get(&cell.name).map_or((0, None), |tally| (tally.records, Some(tally.highest)));
+        let tally = cells.get(&cell.name);
+        let records = tally.map_or(0, |tally| tally.records);
         let attempted = usize::try_from(cell.attempted).unwrap_or(usize::MAX);
         if records > attempted || (manifest.complete && records != attempted) {
             return Err(refusal(&format!(
@@ -72,26 +74,24 @@ pub fn agree(manifest: &Manifest, cells: &BTreeMap<String, CellTally>) -> Result
                 cell.name
             )));
         }
-        if highest.is_some_and(|request| request >= cell.planned) {
+        let Some(tally) = tally else { continue };
+        if tally.highest >= cell.planned {
             return Err(refusal(&format!("cell `{}` has a request beyond the {} planned", cell.name, cell.planned)));
+        }
+        // Throughput is per second of the window: another window is another throughput.
+        let window = [cell.window_start_us, cell.window_end_us].map(Nanos::from_micros);
+        if manifest.complete && window != [tally.first_due, tally.last_end] {
+            return Err(refusal(&format!("the window of cell `{}` is not that of its records", cell.name)));
         }
     }
     Ok(())
 }
 
-/// Records and highest request number of each cell.
+/// What the records of each cell amount to.
 pub fn tally(records: &[Record]) -> BTreeMap<String, CellTally> {
-    let mut cells: BTreeMap<String, CellTally> = BTreeMap::new();
+    let mut cells = BTreeMap::new();
     for record in records {
-        match cells.get_mut(&record.cell) {
-            Some(tally) => {
-                tally.records += 1;
-                tally.highest = tally.highest.max(record.request);
-            }
-            None => {
-                cells.insert(record.cell.clone(), CellTally { records: 1, highest: record.request });
-            }
-        }
+        line::tally(&mut cells, record);
     }
     cells
 }
@@ -207,6 +207,9 @@ pub(crate) mod tests {
         assert!(agree(&dropped, &tally(&records[..2])).unwrap_err().to_string().contains("2 records and 3 attempted"));
         dropped.complete = false;
         agree(&dropped, &tally(&records[..2])).unwrap();
+        let mut shrunk = manifest.clone();
+        shrunk.cells[0].window_end_us -= 1;
+        assert!(agree(&shrunk, &tally(&records)).unwrap_err().to_string().contains("not that of its records"));
         let mut other = records.clone();
         other[0].request = 3;
         assert!(agree(&manifest, &tally(&other)).unwrap_err().to_string().contains("beyond the 3 planned"));

@@ -92,7 +92,7 @@ impl<W: Write> RecordWriter<W> {
             return Err(CodecError::TooLarge { what: "the stored records", limit: MAX_STORED });
         }
         let Tally { sink, bytes, hasher } = tally;
-        Ok(Sealed { sink, records: self.records, bytes, digest: hasher.finish(), cells: self.seen.tally() })
+        Ok(Sealed { sink, records: self.records, bytes, digest: hasher.finish(), cells: self.seen.into_tally() })
     }
 
     fn put(&mut self, value: &impl Serialize) -> Result<(), CodecError> {

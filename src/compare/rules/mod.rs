@@ -6,6 +6,7 @@ mod conditions;
 mod definitions;
 mod identity;
 mod plan;
+mod tokens;
 mod transport;
 mod workload;
 
@@ -36,12 +37,16 @@ const RULES: &[Rule] = &[
     identity::sessions,
     identity::order,
     plan::same_plan,
+    plan::whole_plan,
     definitions::same_definitions,
     transport::same_transport,
     conditions::alike_within_a_side,
     conditions::equal_but_for_the_treatment,
     workload::same_prompts,
+    workload::prompts_known,
     workload::same_cache_hits,
+    tokens::same_source,
+    tokens::same_counts,
 ];
 
 /// All that forbids a comparison; empty when the sides are comparable.

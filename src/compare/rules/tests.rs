@@ -1,38 +1,16 @@
 //! Each rule against a case that breaks it and nothing else.
 
+use crate::artifact::record::{Outcome, Record, TokenSource};
 use crate::artifact::run::ClockKind;
-use crate::base::diagnostic::Place;
 use crate::base::digest::Digest;
-use crate::base::names::{Api, Condition, Metric, Role, Statistic};
+use crate::base::names::{Api, Condition, Metric, Statistic};
 use crate::compare::rules::mismatches;
+use crate::compare::synthetic::policy::{check, relative, with};
 use crate::compare::synthetic::{Shape, Sides, know};
-use crate::spec::policy::{Check, Decision, Margin, Policy};
+use crate::spec::policy::Policy;
 
 fn policy() -> Policy {
-    let check = Check {
-        metric: Metric::Tpot,
-        statistic: Statistic::P50,
-        cell: "c1".to_owned(),
-        margin: Margin::Relative { ratio: 0.05, floor: None },
-        warn_at: None,
-        objective: None,
-        role: Role::Required,
-        limits: vec![],
-        place: Place::default(),
-    };
-    Policy {
-        name: "chat".to_owned(),
-        description: String::new(),
-        workload: "chat.yaml".to_owned(),
-        runs: 3,
-        controls: 2,
-        treatment: vec![],
-        when: vec![],
-        decision: Decision::default(),
-        baseline_max_age_days: 30,
-        checks: vec![check],
-        place: Place::default(),
-    }
+    with(vec![check(Metric::Tpot, Statistic::P50, "c1", relative(0.05))])
 }
 
 /// The codes of what is wrong after `change`.
@@ -146,8 +124,30 @@ fn the_engine_got_the_same_work() {
             run.records.iter_mut().filter(|r| r.request % 2 == 0).for_each(|r| r.prompt_tokens = Some(500));
         }
         for run in &mut sides.candidate {
-            run.records.iter_mut().filter(|r| r.request % 2 == 0).for_each(|r| r.prompt_tokens = None);
+            run.records.iter_mut().filter(|r| r.request % 2 == 0).for_each(|r| {
+                (r.prompt_tokens, r.outcome) = (None, Outcome::HttpError);
+            });
         }
     });
     assert!(failures.is_empty());
+}
+
+#[test]
+fn tokens_are_counted_alike() {
+    let change = |change: fn(&mut Record)| {
+        codes(move |sides| {
+            sides.candidate.iter_mut().flat_map(|run| &mut run.records).filter(|r| r.cell == "c8").for_each(change);
+        })
+    };
+    assert_eq!(change(|r| r.tokens_from = TokenSource::Chunks), ["token-source-differs"]);
+    assert_eq!(change(|r| r.prompt_tokens = None), ["prompts-unknown"]);
+    assert_eq!(change(|r| r.output_tokens = Some(24)), ["token-counts-differ"], "four tokens a chunk, by word alone");
+    let coarser = change(|r| (r.output_tokens, r.text_bytes) = (Some(24), 96));
+    assert!(coarser.is_empty(), "four tokens a chunk, and four times the text: speculative decoding");
+    assert!(change(|r| r.text_bytes = 96).is_empty(), "longer words are no tokens");
+}
+
+#[test]
+fn the_whole_plan_was_followed() {
+    assert_eq!(codes(|sides| sides.candidate[0].manifest.cells[1].planned = 39), ["plan-cut"]);
 }

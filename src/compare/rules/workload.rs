@@ -11,6 +11,8 @@ use crate::spec::policy::Policy;
 
 /// The largest relative difference of the mean prompt length: another tokenizer or chat template shows more.
 const PROMPT_TOLERANCE: f64 = 0.01;
+/// The largest difference of the share of answers whose prompt tokens are known.
+const KNOWN_TOLERANCE: f64 = 0.03;
 /// The largest difference of the share of prompt tokens that came from the prefix cache.
 const CACHED_TOLERANCE: f64 = 0.03;
 
@@ -30,6 +32,26 @@ pub(super) fn same_prompts(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch>
         })
         },
     )
+}
+
+/// Prompt tokens are known of both sides, or of neither: what only one side tells cannot be compared.
+pub(super) fn prompts_known(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
+    let known = |record: &Record| {
+        let known = f64::from(u8::from(record.prompt_tokens.is_some()));
+        record.is_success().then_some([known, 1.0])
+    };
+    per_cell(evidence, known, |cell, baseline, candidate| {
+        ((candidate - baseline).abs() > KNOWN_TOLERANCE).then(|| Mismatch {
+            code: "prompts-unknown",
+            cell: Some(cell.to_owned()),
+            message: format!(
+                "the server counted the prompt tokens of {:.0} % of the answers in the baseline and of {:.0} % in the \
+                 candidate at {cell}: whether both got the same work is not known; make both sides send usage",
+                100.0 * baseline,
+                100.0 * candidate
+            ),
+        })
+    })
 }
 
 /// The share of cached prompt tokens agrees, unless prefix caching is what the change is about.
@@ -54,7 +76,7 @@ pub(super) fn same_cache_hits(evidence: &Evidence<'_>, policy: &Policy) -> Vec<M
 
 /// Applies `judge` to each cell's ratio of sums on the two sides, over the requests that both sides know. Paired by
 /// request, so that failures do not change which prompts are averaged.
-fn per_cell(
+pub(super) fn per_cell(
     evidence: &Evidence<'_>,
     tokens: impl Fn(&Record) -> Option<[f64; 2]>,
     judge: impl Fn(&str, f64, f64) -> Option<Mismatch>,

@@ -6,6 +6,7 @@ mod applies;
 mod client;
 mod comparable;
 mod completeness;
+mod garbage;
 mod records;
 mod steady;
 
@@ -51,6 +52,7 @@ const MEASUREMENT_RULES: &[MeasurementRule] = &[
     amount::cells_exist,
     comparable::comparable,
     amount::faulty_runs,
+    garbage::malformed,
     steady::steady,
 ];
 

@@ -1,5 +1,7 @@
 //! Made-up runs with chosen latencies, for the tests of `compare` and `verdict` and, by path, for the benches.
 
+pub(crate) mod policy;
+
 use std::collections::BTreeMap;
 
 use crate::artifact::conditions::{Known, Source};
@@ -10,7 +12,7 @@ use crate::base::names::{Api, Condition, Metric, Side};
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::compare::evidence::{Baseline, Evidence};
-use crate::plan::request::{Plan, PlannedCell};
+use crate::plan::request::{Plan, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::spec::workload::Load;
 
 /// What the requests of a cell look like in one run.
@@ -108,7 +110,7 @@ impl Sides {
                 (left, sequence) = (left - 1, sequence + 1);
             }
         }
-        Self { plan: plan(), baseline, has_baseline: true, age_days: 3, controls, candidate }
+        Self { plan: plan(shape.traffic.requests), baseline, has_baseline: true, age_days: 3, controls, candidate }
     }
 
     pub(crate) fn evidence(&self) -> Evidence<'_> {
@@ -132,11 +134,17 @@ pub(crate) fn know(run: &mut Run, condition: Condition, value: &str) {
     run.manifest.conditions.insert(condition, Known { value: value.to_owned(), source: Source::Declared });
 }
 
-fn plan() -> Plan {
+fn plan(requests: u32) -> Plan {
+    let request = |number| PlannedRequest {
+        number,
+        prompt: PromptRecipe { seed: u64::from(number), words: 100, prefix: None },
+        output_tokens: 6,
+        due: None,
+    };
     let cell = |name: &&str| PlannedCell {
         name: (*name).to_owned(),
         load: Load::Closed { concurrency: 1 },
-        requests: vec![],
+        requests: (0..requests).map(request).collect(),
         warmup: vec![],
         timeout: Nanos::from_secs(30),
         stall_timeout: Nanos::from_secs(10),
@@ -212,6 +220,7 @@ fn records(cell: &str, traffic: &Traffic) -> Vec<Record> {
             output_tokens: ok.then_some(traffic.tokens),
             reasoning_tokens: None,
             tokens_from: TokenSource::Usage,
+            text_bytes: if ok { 4 * u64::from(traffic.tokens) } else { 0 },
             finish: ok.then(|| "length".to_owned()),
             outcome: if ok { Outcome::Ok } else { Outcome::HttpError },
             detail: None,

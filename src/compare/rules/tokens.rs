@@ -1,0 +1,71 @@
+//! Tokens were counted alike. TPOT, throughput and output length are per token: who changes the count changes them all.
+
+use crate::artifact::record::{Record, TokenSource};
+use crate::compare::evidence::Evidence;
+use crate::compare::rules::Mismatch;
+use crate::compare::rules::workload::per_cell;
+use crate::spec::policy::Policy;
+
+/// The largest difference of the share of answers whose tokens the server counted.
+const SOURCE_TOLERANCE: f64 = 0.03;
+/// The largest relative change of tokens a chunk that needs no explanation.
+const PER_CHUNK_TOLERANCE: f64 = 0.05;
+/// Of a change of tokens a chunk, so much must be found again in the text of a chunk (on logarithms).
+const EXPLAINED: f64 = 0.5;
+
+/// The server counts the tokens of both sides, or of neither.
+pub(super) fn same_source(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
+    let counted = |record: &Record| {
+        let usage = f64::from(u8::from(record.tokens_from == TokenSource::Usage));
+        record.is_success().then_some([usage, 1.0])
+    };
+    per_cell(evidence, counted, |cell, baseline, candidate| {
+        ((candidate - baseline).abs() > SOURCE_TOLERANCE).then(|| Mismatch {
+            code: "token-source-differs",
+            cell: Some(cell.to_owned()),
+            message: format!(
+                "the server counted the tokens of {:.0} % of the answers in the baseline and of {:.0} % in the candidate at \
+                 {cell}; for the others content chunks were counted, and a chunk need not be a token: make both sides \
+                 send usage",
+                100.0 * baseline,
+                100.0 * candidate
+            ),
+        })
+    })
+}
+
+/// Where a chunk holds more tokens than before, it holds more text. Speculative decoding and coarser flushing do
+/// both; a server that only says so is not faster.
+pub(super) fn same_counts(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
+    let chunks = |record: &Record| f64::from(u32::try_from(record.chunks.len()).unwrap_or(u32::MAX));
+    let tokens = |record: &Record| Some([f64::from(record.output_tokens?), chunks(record)]);
+    #[expect(clippy::cast_precision_loss, reason = "an answer has far fewer than 2^53 bytes")]
+    let bytes = |record: &Record| Some([record.text_bytes as f64, chunks(record)]);
+    let answers = |record: &Record| record.is_success() && record.text_bytes > 0;
+    let of_text = |judge: &dyn Fn(&str, f64, f64) -> Option<Mismatch>| {
+        per_cell(evidence, |record| if answers(record) { bytes(record) } else { None }, judge)
+    };
+    per_cell(
+        evidence,
+        |record| if answers(record) { tokens(record) } else { None },
+        |cell, baseline, candidate| {
+            let grown = (candidate / baseline).ln();
+            if grown.abs() <= PER_CHUNK_TOLERANCE.ln_1p() {
+                return None;
+            }
+            let unexplained = |here: &str, b: f64, c: f64| {
+                let explained = (c / b).ln() / grown;
+                (here == cell && explained < EXPLAINED).then(|| Mismatch {
+                code: "token-counts-differ",
+                cell: Some(cell.to_owned()),
+                message: format!(
+                    "a content chunk holds {baseline:.2} tokens and {b:.1} bytes of text in the baseline and \
+                     {candidate:.2} tokens and {c:.1} bytes in the candidate at {cell}: the counts changed and the text \
+                     did not, so nothing per token can be compared; see what the server reports as usage"
+                ),
+            })
+            };
+            of_text(&unexplained).pop()
+        },
+    )
+}
