@@ -227,7 +227,21 @@ pub(crate) fn config(path: Option<&Path>) -> Result<Config, CliError> {
     };
     let source = Source::read(path)?;
     let mut reader = Reader::default();
-    reader.config(&source).ok_or_else(|| CliError::invalid(reader.into_findings().0))
+    let mut config = reader.config(&source).ok_or_else(|| CliError::invalid(reader.into_findings().0))?;
+    for target in config.targets.values_mut() {
+        anchor(target, &source.name);
+    }
+    Ok(config)
+}
+
+/// Lets the paths of a target count from the folder of the file in which they stand. A program without a `/` is
+/// looked for in the `PATH`.
+fn anchor(target: &mut Target, file: &str) {
+    let program = target.restart.as_mut().and_then(|restart| restart.command.first_mut());
+    let paths = program.filter(|program| program.contains('/')).into_iter().chain(&mut target.ca_file);
+    for path in paths {
+        *path = beside(file, path).display().to_string();
+    }
 }
 
 /// The target with this name.

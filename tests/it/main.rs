@@ -19,6 +19,8 @@ mod gate;
 mod hostile;
 mod interrupt;
 mod secrets;
+mod outputs;
+mod restart;
 mod stored;
 mod support;
 mod target;
