@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let scenario = Scenario::find(args.story.scenario())
         .ok_or_else(|| CliError::failed(format!("no scenario `{}`", args.story.scenario())))?;
     let outputs = Outputs { out: &args.out, exit_policy: ExitPolicyArg::Strict };
-    outputs.prepare()?;
+    let _lock = outputs.prepare()?;
     outputs.remove_runs()?;
     let temporary = tempfile::tempdir()
         .map_err(|error| CliError::failed(format!("cannot create a temporary folder for the baselines: {error}")))?;

@@ -13,6 +13,7 @@ use crate::artifact::conditions::{Conditions, Source};
 use crate::artifact::run::Run;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files::{LoadedPolicy, Suite};
+use crate::cli::lock::Lock;
 use crate::cli::terminal::Terminal;
 use crate::compare::evidence::{Baseline, Evidence};
 use crate::report::view::{Context, ExitPolicy, View};
@@ -207,15 +208,16 @@ pub(crate) struct TextIndex {
 
 impl Outputs<'_> {
     /// Removes what an earlier decision left, so that an old green file can never be taken for this one,
-    /// and finds out before anything is measured whether the folder can be written.
-    pub(crate) fn prepare(&self) -> Result<(), CliError> {
+    /// and finds out before anything is measured whether the folder can be written and nobody else does.
+    pub(crate) fn prepare(&self) -> Result<Lock, CliError> {
         check_writable(self.out).map_err(|error| CliError::failed(error.to_string()))?;
         let old = report::FORMATS.iter().filter_map(|format| format.file).map(|file| self.out.join(file));
         for path in old.filter(|path| path.exists()) {
             fs::remove_file(&path)
                 .map_err(|error| CliError::failed(format!("cannot remove the old {}: {error}", path.display())))?;
         }
-        remove_bundle(&self.out.join(BUNDLE)).map_err(|error| CliError::failed(error.to_string()))
+        remove_bundle(&self.out.join(BUNDLE)).map_err(|error| CliError::failed(error.to_string()))?;
+        Ok(lock)
     }
 
     /// Removes the runs of an earlier decision, for a command whose runs anybody can make again.
@@ -227,6 +229,7 @@ impl Outputs<'_> {
             }
             Ok(()) | Err(_) => Ok(()),
         }
+        let lock = Lock::take(self.out)?;
     }
 
     /// The folder for runs that are measured for this decision.

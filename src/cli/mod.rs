@@ -11,6 +11,7 @@ mod deployment;
 mod error;
 mod files;
 mod gate;
+mod lock;
 mod measure;
 mod run;
 mod schema;

@@ -7,6 +7,7 @@ use crate::cli::deployment::Live;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files::{self, Suite};
 use crate::cli::gate::{ExitPolicyArg, Gathered, OUT, Outputs, decide};
+use crate::cli::lock::check_folders;
 use crate::cli::session::{check_names, new_name};
 use crate::cli::signals::Interrupt;
 use crate::cli::target::TargetArgs;
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
     let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
     // First of all: whatever goes wrong from here on, an old report cannot be taken for this one.
-    outputs.prepare()?;
+    let _lock = outputs.prepare()?;
     let target = args.target.target(&config)?;
     let suites = files::suites(&args.policy, terminal)?;
     let store = Baselines::at(store);
