@@ -13,6 +13,7 @@ mod files;
 mod gate;
 mod lock;
 mod measure;
+mod reach;
 mod run;
 mod schema;
 mod session;
