@@ -53,7 +53,7 @@ mod tests {
         );
         let policy = format!(
             "servegate: 1\nkind: policy\nname: p\nworkload: w.yaml\nruns: {runs}\nchecks:\n  \
-             - {{metric: error_rate, {check}}}\n"
+             - {{metric: error_rate, {check}}}\n  - {{metric: throughput, at_most: 5%}}\n"
         );
         let workload = read_workload("w.yaml", &workload).unwrap().value;
         (read_policy("p.yaml", &policy).bind(&workload).unwrap().value, requests)

@@ -106,6 +106,14 @@ fn what_kept_the_gate_from_measuring_is_the_first_thing_that_every_report_says()
     assert!(findings.iter().all(|finding| finding["code"] != "no-candidate-data"));
     let reason = &verdict["policies"][0]["checks"][0]["reason"];
     assert_eq!(reason, "not judged: measurement-stopped, see above");
+    // Said once and referred to, but a reader of JUnit may see nothing but the one case.
+    let report = Report::deserialize_from_str(&scene.read("servegate-out/junit.xml")).unwrap();
+    let case = report.test_suites[0].test_cases.iter().find(|case| case.name.as_str() == "tpot.p50@c2").unwrap();
+    let body = case.system_out.as_ref().unwrap().as_str();
+    assert!(body.starts_with("not judged: measurement-stopped, see above\n"), "{body}");
+    assert!(body.contains("\nmeasurement-stopped: the target is unreachable: "), "{body}");
+    let blocks = ended.stdout.split_once("\nWhat blocks\n").unwrap().1;
+    assert_eq!(blocks.matches("the target is unreachable").count(), 1, "{blocks}");
     scene.line("verify servegate-out/bundle").exits(0);
 }
 
