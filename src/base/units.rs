@@ -72,16 +72,21 @@ impl Add for Nanos {
     }
 }
 
+/// At most four or five digits, no zeros behind the last one that counts: `250 us`, `12.5 ms`, `3 s`, `600 s`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.as_ms();
-        if ms < 1.0 {
-            write!(f, "{:.0} us", ms * 1e3)
-        } else if ms < 10_000.0 {
-            write!(f, "{ms:.2} ms")
+        // The borders are where a number rounds to 1000 of its unit.
+        let (value, decimals, unit) = if ms < 0.999_5 {
+            (ms * 1e3, 0, "us")
+        } else if ms < 999.995 {
+            (ms, 2, "ms")
         } else {
-            write!(f, "{:.1} s", ms / 1e3)
-        }
+            (ms / 1e3, if ms < 99_995.0 { 2 } else { 1 }, "s")
+        };
+        let text = format!("{value:.decimals$}");
+        let text = if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+        write!(f, "{text} {unit}")
     }
 }
 
@@ -98,5 +103,24 @@ mod tests {
         assert_eq!(Nanos::MAX + Nanos(1), Nanos::MAX);
         assert_eq!(Nanos(1_499).to_stored_resolution(), Nanos(1_000));
         assert_eq!(Nanos(1_500).to_stored_resolution(), Nanos(2_000));
+    }
+
+    #[test]
+    fn durations_read_like_a_person_would_write_them() {
+        for (nanos, text) in [
+            (Nanos::ZERO, "0 us"),
+            (Nanos(1_400), "1 us"),
+            (Nanos::from_micros(100), "100 us"),
+            (Nanos(999_600), "1 ms"),
+            (Nanos::from_micros(12_500), "12.5 ms"),
+            (Nanos::from_millis(300), "300 ms"),
+            (Nanos(999_996_000), "1 s"),
+            (Nanos::from_millis(1_500), "1.5 s"),
+            (Nanos::from_secs(3), "3 s"),
+            (Nanos::from_secs(600), "600 s"),
+            (Nanos::from_millis(100_250), "100.2 s"),
+        ] {
+            assert_eq!(nanos.to_string(), text);
+        }
     }
 }

@@ -45,6 +45,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             Err(error) => unreadable(&mut reader, file, &error),
         }
     }
+    reader.refuse_hopeless();
     let (errors, warnings) = reader.into_findings();
     let count = files.len();
     if terminal.json() {

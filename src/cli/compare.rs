@@ -41,7 +41,7 @@ pub(crate) struct Args {
 /// Judges.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let outputs = Outputs { out: &args.out, exit_policy: args.exit_policy };
-    outputs.prepare()?;
+    let _lock = outputs.prepare()?;
     let suites = files::suites(&args.policy, terminal)?;
     let (baseline, candidate) = (run_folders(&args.baseline)?, run_folders(&args.candidate)?);
     let mut gathered = Vec::new();

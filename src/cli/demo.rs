@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let scenario = Scenario::find(args.story.scenario())
         .ok_or_else(|| CliError::failed(format!("no scenario `{}`", args.story.scenario())))?;
     let outputs = Outputs { out: &args.out, exit_policy: ExitPolicyArg::Strict };
-    outputs.prepare()?;
+    let _lock = outputs.prepare()?;
     outputs.remove_runs()?;
     let temporary = tempfile::tempdir()
         .map_err(|error| CliError::failed(format!("cannot create a temporary folder for the baselines: {error}")))?;
@@ -99,7 +99,8 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             let mut stage = Stage { deployment: &mut deployment, interrupt: &interrupt, terminal };
             baseline(&suite, &store, &session, temporary.path(), &mut stage)?;
         }
-        let mut evidence = Gathered::active(&store, &suite.workload.name)?.unwrap_or_default();
+        let active = Gathered::active(&store, &suite.workload.name)?.unwrap_or_default();
+        let mut evidence = Gathered { candidate: Some(scenario.name.to_owned()), ..active };
         deployment.enter_session(&format!("{}/candidate", suite.workload.name));
         let candidate = CandidateSession {
             name: "demo-candidate",
@@ -143,7 +144,8 @@ fn baseline(
     };
     let Measured { runs, trouble } = session.measure(stage.deployment, stage.interrupt, stage.terminal);
     if let Some(error) = trouble {
-        return Err(error);
+        // They lie in a temporary folder that is about to go, and the demo makes the same runs again.
+        return Err(error.only_hint("nothing of a demo's baseline is kept; start the demo again"));
     }
     let runs: Vec<PathBuf> = runs.into_iter().map(|stored| stored.path).collect();
     let is_first = store.load_active(workload).map_err(|error| CliError::failed(error.to_string()))?.is_none();

@@ -117,10 +117,14 @@ impl Live {
     fn failed(&self, message: &impl ToString) -> CliError {
         match self.interrupt.exit() {
             Some(exit) => CliError::interrupted(exit, "interrupted"),
-            None => CliError::failed(match &self.speaks.api_key {
-                Some(key) => key.hide_in(&message.to_string()),
-                None => message.to_string(),
-            }),
+            None => CliError::failed(self.without_key(message)),
+        }
+    }
+
+    fn without_key(&self, message: &impl ToString) -> String {
+        match &self.speaks.api_key {
+            Some(key) => key.hide_in(&message.to_string()),
+            None => message.to_string(),
         }
     }
 }
@@ -174,7 +178,7 @@ impl Deployment for Live {
             conditions: self.conditions(side, told.conditions),
             restarted: self.can_restart(),
             time_to_ready,
-            cautions: cautions.iter().map(ToString::to_string).collect(),
+            cautions: cautions.iter().map(|caution| self.without_key(caution)).collect(),
         })
     }
 }

@@ -102,6 +102,12 @@ impl CliError {
         self
     }
 
+    /// Says this instead of all that it said to do.
+    pub(crate) fn only_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints = vec![hint.into()];
+        self
+    }
+
     /// How the process ends.
     pub(crate) const fn exit(&self) -> Exit {
         self.exit

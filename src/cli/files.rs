@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::base::diagnostic::Diagnostic;
+use crate::base::diagnostic::{Diagnostic, Severity};
 use crate::cli::error::{CliError, Finding};
+use crate::cli::reach::hopeless;
 use crate::cli::terminal::Terminal;
 use crate::plan::request::Plan;
 use crate::plan::{self};
@@ -151,6 +152,12 @@ impl Reader {
         self.errors.extend(source.findings(diagnostics));
     }
 
+    /// Refuses the checks that can never pass.
+    pub(crate) fn refuse_hopeless(&mut self) {
+        let found = self.suites.iter().flat_map(|(_, suite)| hopeless(suite, Severity::Error));
+        self.errors.extend(found);
+    }
+
     /// All that was found, errors first.
     pub(crate) fn into_findings(self) -> (Vec<Finding>, Vec<Finding>) {
         (self.errors, self.warnings)
@@ -172,8 +179,31 @@ impl Reader {
                 return Err(CliError::usage(message).hint("give each workload a name of its own"));
             }
         }
-        Ok(self.suites.into_iter().map(|(_, suite)| suite).filter(|suite| !suite.policies.is_empty()).collect())
+        let suites: Vec<Suite> =
+            self.suites.into_iter().map(|(_, suite)| suite).filter(|suite| !suite.policies.is_empty()).collect();
+        distinct(&suites)?;
+        for finding in suites.iter().flat_map(|suite| hopeless(suite, Severity::Warning)) {
+            terminal.say(&finding.diagnostic.to_string());
+        }
+        Ok(suites)
     }
+}
+
+/// Two policies of one name could not be told apart in a report, and one policy given twice is judged once.
+fn distinct(suites: &[Suite]) -> Result<(), CliError> {
+    let mut names: BTreeMap<&str, &str> = BTreeMap::new();
+    for LoadedPolicy { policy, source } in suites.iter().flat_map(|suite| &suite.policies) {
+        let Some(other) = names.insert(&policy.name, &source.name) else { continue };
+        let (name, file) = (&policy.name, &source.name);
+        let real = |file: &str| fs::canonicalize(file).ok();
+        return Err(if real(other).is_some_and(|other| real(file) == Some(other)) {
+            CliError::usage(format!("the policy {file} is given twice")).hint("name each policy once")
+        } else {
+            CliError::usage(format!("two policies are called `{name}`: {other} and {file}"))
+                .hint("give each policy a name of its own: it tells its checks apart in the reports")
+        });
+    }
+    Ok(())
 }
 
 /// A path written in a file counts from that file's folder.
@@ -227,7 +257,21 @@ pub(crate) fn config(path: Option<&Path>) -> Result<Config, CliError> {
     };
     let source = Source::read(path)?;
     let mut reader = Reader::default();
-    reader.config(&source).ok_or_else(|| CliError::invalid(reader.into_findings().0))
+    let mut config = reader.config(&source).ok_or_else(|| CliError::invalid(reader.into_findings().0))?;
+    for target in config.targets.values_mut() {
+        anchor(target, &source.name);
+    }
+    Ok(config)
+}
+
+/// Lets the paths of a target count from the folder of the file in which they stand. A program without a `/` is
+/// looked for in the `PATH`.
+fn anchor(target: &mut Target, file: &str) {
+    let program = target.restart.as_mut().and_then(|restart| restart.command.first_mut());
+    let paths = program.filter(|program| program.contains('/')).into_iter().chain(&mut target.ca_file);
+    for path in paths {
+        *path = beside(file, path).display().to_string();
+    }
 }
 
 /// The target with this name.

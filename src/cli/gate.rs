@@ -13,6 +13,7 @@ use crate::artifact::conditions::{Conditions, Source};
 use crate::artifact::run::Run;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files::{LoadedPolicy, Suite};
+use crate::cli::lock::Lock;
 use crate::cli::terminal::Terminal;
 use crate::compare::evidence::{Baseline, Evidence};
 use crate::report::view::{Context, ExitPolicy, View};
@@ -23,7 +24,7 @@ use crate::store::files::{check_writable, write_atomic};
 use crate::store::runs::read_run;
 use crate::verdict::case::Case;
 use crate::verdict::judge::judge;
-use crate::verdict::judgement::Judgement;
+use crate::verdict::judgement::{Judgement, Verdict};
 
 /// Folder of the reports by default.
 pub(crate) const OUT: &str = "servegate-out";
@@ -73,6 +74,8 @@ pub(crate) struct Reference {
 pub(crate) struct Gathered {
     /// The baseline's release.
     pub(crate) reference: Option<Reference>,
+    /// The release under judgement, where the command named it; else it is that of the candidate's runs.
+    pub(crate) candidate: Option<String>,
     /// Runs by use.
     pub(crate) runs: BTreeMap<Part, Vec<Run>>,
     /// Their folders, in the same order; empty when they come from a bundle.
@@ -152,11 +155,20 @@ pub(crate) fn decide(suites: &[(Suite, Gathered)], trouble: Option<&CliError>) -
         };
         cases.extend(suite.policies.iter().map(|loaded| Case { policy: &loaded.policy, evidence }));
     }
-    let judgement = judge(&cases);
+    let mut judgement = judge(&cases);
+    if let Some(candidate) = suites.iter().find_map(|(_, gathered)| gathered.candidate.clone()) {
+        judgement.candidate = candidate;
+    }
     match trouble {
+        Some(error) if is_missing_baseline(error) => judgement.without_baseline(error.message()),
         Some(error) => judgement.not_measured(error.message()),
         None => judgement,
     }
+}
+
+/// Whether that is what kept the gate from measuring.
+fn is_missing_baseline(error: &CliError) -> bool {
+    error.exit() == Exit::Verdict(Verdict::NotComparable)
 }
 
 /// Where reports go, and how the verdict counts.
@@ -177,6 +189,12 @@ pub(crate) struct GateIndex {
     pub(crate) files: Vec<String>,
     /// What kept the measurement from being complete.
     pub(crate) trouble: Option<String>,
+    /// Whether that was a missing baseline.
+    #[serde(default)]
+    pub(crate) baseline_missing: bool,
+    /// The release under judgement, where the command named it.
+    #[serde(default)]
+    pub(crate) candidate: Option<String>,
     /// The suites, in order.
     pub(crate) suites: Vec<SuiteIndex>,
 }
@@ -207,15 +225,17 @@ pub(crate) struct TextIndex {
 
 impl Outputs<'_> {
     /// Removes what an earlier decision left, so that an old green file can never be taken for this one,
-    /// and finds out before anything is measured whether the folder can be written.
-    pub(crate) fn prepare(&self) -> Result<(), CliError> {
+    /// and finds out before anything is measured whether the folder can be written and nobody else does.
+    pub(crate) fn prepare(&self) -> Result<Lock, CliError> {
         check_writable(self.out).map_err(|error| CliError::failed(error.to_string()))?;
+        let lock = Lock::take(self.out)?;
         let old = report::FORMATS.iter().filter_map(|format| format.file).map(|file| self.out.join(file));
         for path in old.filter(|path| path.exists()) {
             fs::remove_file(&path)
                 .map_err(|error| CliError::failed(format!("cannot remove the old {}: {error}", path.display())))?;
         }
-        remove_bundle(&self.out.join(BUNDLE)).map_err(|error| CliError::failed(error.to_string()))
+        remove_bundle(&self.out.join(BUNDLE)).map_err(|error| CliError::failed(error.to_string()))?;
+        Ok(lock)
     }
 
     /// Removes the runs of an earlier decision, for a command whose runs anybody can make again.
@@ -262,10 +282,7 @@ impl Outputs<'_> {
             let colour = terminal.colour();
             terminal.data(final_table::render(&view, colour).as_bytes())?;
         }
-        Ok(match self.exit_policy {
-            ExitPolicyArg::Strict => Exit::Verdict(judgement.verdict),
-            ExitPolicyArg::Advisory => Exit::Success,
-        })
+        Ok(if view.exit_code == 0 { Exit::Success } else { Exit::Verdict(judgement.verdict) })
     }
 
     fn file(&self, name: &str) -> String {
@@ -297,8 +314,14 @@ fn index(
             reference: gathered.reference.clone(),
         }
     };
-    let trouble = trouble.map(|error| error.message().to_owned());
-    GateIndex { exit_policy, files, trouble, suites: suites.iter().map(suite).collect() }
+    GateIndex {
+        exit_policy,
+        files,
+        trouble: trouble.map(|error| error.message().to_owned()),
+        baseline_missing: trouble.is_some_and(is_missing_baseline),
+        candidate: suites.iter().find_map(|(_, gathered)| gathered.candidate.clone()),
+        suites: suites.iter().map(suite).collect(),
+    }
 }
 
 fn contents(suites: &[(Suite, Gathered)], index: &GateIndex, verdict: Vec<u8>) -> Result<Contents, CliError> {

@@ -7,12 +7,12 @@ use crate::cli::deployment::Live;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files::{self, Suite};
 use crate::cli::gate::{ExitPolicyArg, Gathered, OUT, Outputs, decide};
+use crate::cli::lock::check_folders;
 use crate::cli::session::{check_names, new_name};
 use crate::cli::signals::Interrupt;
 use crate::cli::target::TargetArgs;
 use crate::cli::terminal::Terminal;
 use crate::store::baseline::Baselines;
-use crate::store::bundle::Part;
 
 /// Measure a target, compare it with the active baseline, and decide
 ///
@@ -63,22 +63,28 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let store =
         args.store.clone().or(config.baselines.clone().map(PathBuf::from)).unwrap_or_else(|| "baselines".into());
     let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
+    check_folders(&out, &store)?;
     let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
     // First of all: whatever goes wrong from here on, an old report cannot be taken for this one.
-    outputs.prepare()?;
+    let _lock = outputs.prepare()?;
     let target = args.target.target(&config)?;
     let suites = files::suites(&args.policy, terminal)?;
     let store = Baselines::at(store);
     let interrupt = Interrupt::listen()?;
 
     // All baselines first: a missing one is no reason to load a deployment for half an hour.
-    let mut gathered = Vec::new();
+    let (mut gathered, mut trouble) = (Vec::new(), None);
     for suite in suites {
-        let baseline = Gathered::active(&store, &suite.workload.name)?.ok_or_else(|| missing_baseline(&suite))?;
-        gathered.push((suite, baseline));
+        let baseline = Gathered::active(&store, &suite.workload.name)?;
+        if baseline.is_none() {
+            trouble.get_or_insert_with(|| missing_baseline(&suite));
+        }
+        gathered.push((suite, Gathered { candidate: Some(args.release.clone()), ..baseline.unwrap_or_default() }));
     }
-    let mut trouble = None;
     for (suite, gathered) in &mut gathered {
+        if trouble.is_some() {
+            break;
+        }
         let candidate = CandidateSession {
             name: &session,
             release: &args.release,
@@ -86,15 +92,13 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             controls: args.controls.unwrap_or_else(|| suite.controls()),
             out: outputs.runs(&suite.workload.name),
         };
-        let mut live = Live::new(target.clone(), gathered.declared(), interrupt.clone())?;
-        trouble = candidate.measure(
-            suite,
-            gathered,
-            &mut Stage { deployment: &mut live, interrupt: &interrupt, terminal },
-        )?;
-        if trouble.is_some() {
-            break;
-        }
+        trouble = match Live::new(target.clone(), gathered.declared(), interrupt.clone()) {
+            Ok(mut live) => {
+                let mut stage = Stage { deployment: &mut live, interrupt: &interrupt, terminal };
+                candidate.measure(suite, gathered, &mut stage)?
+            }
+            Err(error) => Some(error),
+        };
     }
     finish(&outputs, &gathered, trouble, &interrupt, terminal)
 }
@@ -119,15 +123,10 @@ pub(crate) fn finish(
         trouble => {
             let judgement = decide(gathered, trouble.as_ref());
             let exit = outputs.publish(gathered, &judgement, trouble.as_ref(), terminal)?;
-            // The advisory exit policy is about verdicts: with no candidate run there is none.
-            let measured_nothing = gathered.iter().all(|(_, gathered)| gathered.part(Part::Candidate).is_empty());
-            match trouble {
-                Some(error) => {
-                    terminal.error(&error);
-                    Ok(if measured_nothing { Exit::Failed } else { exit })
-                }
-                None => Ok(exit),
+            if let Some(error) = trouble {
+                terminal.error(&error);
             }
+            Ok(exit)
         }
     }
 }

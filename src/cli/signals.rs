@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::error::{CliError, Exit};
+use crate::probe::group;
 
 /// SIGXFSZ, on Linux and macOS.
 const FILE_TOO_LARGE: i32 = 25;
@@ -19,14 +21,18 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Starts listening. The listener lives on a thread of its own until the process ends.
+    /// Starts listening, and returns when signals are heard. The listener lives on a thread of its own until the
+    /// process ends.
     pub(crate) fn listen() -> Result<Self, CliError> {
         let interrupt = Self { flag: Arc::new(AtomicBool::new(false)), code: Arc::new(AtomicU8::new(0)) };
         let seen = interrupt.clone();
+        let (ready, listening) = sync_channel::<()>(0);
         std::thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(move || seen.watch())
+            .spawn(move || seen.watch(ready))
             .map_err(|error| CliError::failed(format!("cannot start the signal thread: {error}")))?;
+        // Nothing is ever sent: the other end is dropped when the handlers are there.
+        let _listening = listening.recv();
         Ok(interrupt)
     }
 
@@ -44,7 +50,8 @@ impl Interrupt {
         }
     }
 
-    fn watch(&self) {
+    /// Listens, until the process ends; `ready` is dropped once the handlers are there, or cannot be.
+    fn watch(&self, ready: SyncSender<()>) {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_io().build() {
             Ok(runtime) => runtime,
             Err(error) => {
@@ -63,6 +70,7 @@ impl Interrupt {
             if cfg!(any(target_os = "linux", target_os = "macos")) {
                 drop(signal(SignalKind::from_raw(FILE_TOO_LARGE)));
             }
+            drop(ready);
             loop {
                 let code = tokio::select! {
                     _ = int.recv() => Exit::Interrupted.code(),
@@ -79,5 +87,6 @@ impl Interrupt {
 
 #[expect(clippy::exit, reason = "a second signal means: now")]
 fn hard_exit(code: u8) -> ! {
+    group::end_running();
     std::process::exit(i32::from(code))
 }

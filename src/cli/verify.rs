@@ -29,9 +29,10 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     for entry in &index.suites {
         let suite = suite_of(&bundle, entry)?;
         let gathered = gathered(&mut bundle, entry);
-        suites.push((suite, gathered));
+        suites.push((suite, Gathered { candidate: index.candidate.clone(), ..gathered }));
     }
-    let trouble = index.trouble.as_ref().map(CliError::failed);
+    let kind: fn(String) -> CliError = if index.baseline_missing { CliError::not_comparable } else { CliError::failed };
+    let trouble = index.trouble.clone().map(kind);
     let judgement = decide(&suites, trouble.as_ref());
     let context = context(index.exit_policy, index.files);
     let view = View::new(&judgement, &context);

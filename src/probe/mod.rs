@@ -3,5 +3,6 @@
 
 pub mod conditions;
 pub mod control;
+pub mod group;
 pub mod preflight;
 pub mod restart;

@@ -14,6 +14,10 @@ const PROMPT: &str = "Count from one to ten.";
 const HELD_BACK: usize = 8;
 /// At most so many model names are listed in an error.
 const LISTED: usize = 8;
+/// A failure that may pass is met so often before it counts.
+const TRIES: u32 = 3;
+/// Between two tries.
+const PAUSE: Nanos = Nanos::from_millis(250);
 
 /// The request and what is known of the target.
 #[derive(Clone, Copy)]
@@ -117,8 +121,16 @@ pub enum Refused {
 }
 
 /// Something to know that does not keep the target from being measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Caution {
+    /// Not the first request was answered well.
+    #[error("the first request failed and try {tries} was answered: {cause}")]
+    Retried {
+        /// The try that was answered well, from 2.
+        tries: u32,
+        /// Why the one before was not.
+        cause: Box<Refused>,
+    },
     /// No usage object came.
     #[error(
         "the stream has no usage: chunks are counted as tokens, and prompt lengths are not checked; \
@@ -130,14 +142,67 @@ pub enum Caution {
     HeldBack,
 }
 
-/// Sends one small request and says what is wrong with the target, if anything.
+/// Sends one small request and says what is wrong with the target, if anything. A failure that may pass is tried
+/// again: what share of requests fails is for the measurement to say.
 ///
 /// # Errors
-/// See [`Refused`]; nothing is retried.
+/// See [`Refused`]; a clear refusal at once, the last failure after three.
 pub fn preflight(trial: Trial<'_>, transport: &mut dyn Transport) -> Result<Vec<Caution>, Refused> {
+    let mut before: Option<Refused> = None;
+    for tries in 1..=TRIES {
+        let due = if before.is_some() { transport.now() + PAUSE } else { transport.now() };
+        match attempt(&trial, transport, u64::from(tries), due) {
+            Ok(mut cautions) => {
+                let retried = before.map(|cause| Caution::Retried { tries, cause: Box::new(cause) });
+                cautions.splice(0..0, retried);
+                return Ok(cautions);
+            }
+            Err((refused, Passing::May)) => before = Some(refused),
+            Err((refused, Passing::Stays)) => return Err(refused),
+        }
+    }
+    Err(before.unwrap_or(Refused::Interrupted))
+}
+
+/// Whether the next request may be answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passing {
+    May,
+    Stays,
+}
+
+impl Passing {
+    /// A broken connection, an error of the server, an error or nothing in place of the answer. Not what is wrong with
+    /// every request alike, and not what takes minutes to find out.
+    fn of(refused: &Refused, exchange: &Exchange) -> Self {
+        let server = exchange.status.is_some_and(|status| status >= 500);
+        let told = exchange.status == Some(200) && exchange.failure != Some(Failure::TooLarge);
+        let may = match refused {
+            Refused::Cut { .. } | Refused::Closed { .. } | Refused::Nothing { .. } => true,
+            Refused::Other { .. } => server || told,
+            Refused::Unreachable { .. }
+            | Refused::Tls { .. }
+            | Refused::Silent { .. }
+            | Refused::Unauthorized { .. }
+            | Refused::NoSuchModel { .. }
+            | Refused::NoSuchPath { .. }
+            | Refused::NotStreaming { .. }
+            | Refused::WrongDialect { .. }
+            | Refused::Interrupted => false,
+        };
+        if may { Self::May } else { Self::Stays }
+    }
+}
+
+fn attempt(
+    trial: &Trial<'_>,
+    transport: &mut dyn Transport,
+    id: u64,
+    due: Nanos,
+) -> Result<Vec<Caution>, (Refused, Passing)> {
     transport.submit(Outbound {
-        id: 0,
-        due: transport.now(),
+        id,
+        due,
         path: trial.dialect.path(),
         body: trial.template.body(PROMPT, TOKENS, 0),
         timeout: trial.timeout,
@@ -148,10 +213,13 @@ pub fn preflight(trial: Trial<'_>, transport: &mut dyn Transport) -> Result<Vec<
     match wake {
         Wake::Ended(exchange) => {
             let decoded = trial.dialect.decode(&exchange, trial.template.wanted(TOKENS));
-            judge(&trial, &exchange, decoded)
+            judge(trial, &exchange, decoded).map_err(|refused| {
+                let passing = Passing::of(&refused, &exchange);
+                (refused, passing)
+            })
         }
-        Wake::Interrupted => Err(Refused::Interrupted),
-        Wake::Reached => Err(Refused::Silent { limit: trial.timeout }),
+        Wake::Interrupted => Err((Refused::Interrupted, Passing::Stays)),
+        Wake::Reached => Err((Refused::Silent { limit: trial.timeout }, Passing::Stays)),
     }
 }
 
@@ -224,10 +292,10 @@ mod tests {
     use crate::wire::dialect;
     use crate::wire::transport::Read;
 
-    /// Answers with one exchange.
-    struct Once(Option<Exchange>);
+    /// Answers with one exchange after the other, and with the last one for ever.
+    struct Script(Vec<Exchange>);
 
-    impl Transport for Once {
+    impl Transport for Script {
         fn now(&self) -> Nanos {
             Nanos::ZERO
         }
@@ -236,7 +304,8 @@ mod tests {
             assert!(String::from_utf8_lossy(&request.body).contains("\"model\":\"m\""));
         }
         fn wait(&mut self, _until: Option<Nanos>) -> Wake {
-            self.0.take().map_or(Wake::Interrupted, |exchange| Wake::Ended(Box::new(exchange)))
+            let exchange = if self.0.len() > 1 { self.0.remove(0) } else { self.0[0].clone() };
+            Wake::Ended(Box::new(exchange))
         }
         fn abandon(&mut self) {}
     }
@@ -263,13 +332,14 @@ mod tests {
     }
 
     fn look(offered: Option<&[String]>, exchange: Exchange) -> Result<Vec<Caution>, Refused> {
+        look_at(offered, &mut Script(vec![exchange]))
+    }
+
+    fn look_at(offered: Option<&[String]>, script: &mut Script) -> Result<Vec<Caution>, Refused> {
         let dialect = dialect::of(Api::Completions);
         let template = Template::new(&dialect, "m", &serde_json::Map::new());
         let timeout = Nanos::from_secs(60);
-        preflight(
-            Trial { dialect: &dialect, template: &template, model: "m", offered, timeout },
-            &mut Once(Some(exchange)),
-        )
+        preflight(Trial { dialect: &dialect, template: &template, model: "m", offered, timeout }, script)
     }
 
     const TOKEN: &str = "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n";
@@ -298,6 +368,38 @@ mod tests {
         assert!(matches!(broken(Some(Failure::TooLarge)), Refused::Other { .. }));
         assert!(matches!(look(None, response(Some(200), &[FINISH, USAGE, DONE], None)), Err(Refused::Nothing { .. })));
         assert_eq!(failed(Failure::TimedOut), Refused::Silent { limit: Nanos::from_secs(60) });
+    }
+
+    #[test]
+    fn a_failure_that_may_pass_is_tried_three_times_and_a_clear_refusal_once() {
+        let good = || response(Some(200), &[TOKEN, TOKEN, FINISH, USAGE, DONE], None);
+        let cut = || response(Some(200), &[TOKEN], Some(Failure::Cut("reset".to_owned())));
+        let reset = || response(None, &[], Some(Failure::Cut("reset".to_owned())));
+        let status = |status| response(Some(status), &["{}"], None);
+        let in_stream = || response(Some(200), &[TOKEN, "data: {\"error\":{\"message\":\"dead\"}}\n\n", DONE], None);
+        for failed in [cut(), reset(), status(500), status(503), in_stream()] {
+            let mut script = Script(vec![failed.clone(), failed.clone(), good()]);
+            let cautions = look_at(None, &mut script).unwrap();
+            assert!(matches!(cautions.as_slice(), [Caution::Retried { tries: 3, .. }]), "{failed:?}: {cautions:?}");
+            let mut script = Script(vec![failed.clone(), failed.clone(), failed.clone(), good()]);
+            look_at(None, &mut script).unwrap_err();
+            assert_eq!(script.0.len(), 1, "three tries, and no fourth: {failed:?}");
+        }
+        let refused = |failure| response(None, &[], Some(failure));
+        for clear in [
+            status(401),
+            status(404),
+            status(422),
+            response(Some(200), &["<html>"], None),
+            refused(Failure::Connect("refused".to_owned())),
+            refused(Failure::Tls("handshake".to_owned())),
+            refused(Failure::TimedOut),
+            refused(Failure::TooLarge),
+        ] {
+            let mut script = Script(vec![clear.clone(), good()]);
+            look_at(None, &mut script).unwrap_err();
+            assert_eq!(script.0.len(), 1, "one try: {clear:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Restarts a deployment with the command of its target.
 
-use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::names::Side;
 use crate::base::units::Nanos;
+use crate::probe::group::Group;
 use crate::report::escape;
 use crate::spec::target::Restart;
 
@@ -17,6 +17,8 @@ use crate::spec::target::Restart;
 const POLL: Duration = Duration::from_millis(20);
 /// So much of the end of the command's output is kept.
 const KEPT_OUTPUT: usize = 8 << 10;
+/// So much of it is read at once.
+const READ: usize = 64 << 10;
 /// The rest of the output is waited for this long after the command has ended.
 const LAST_OUTPUT: Duration = Duration::from_millis(200);
 
@@ -32,38 +34,38 @@ pub enum RestartError {
         cause: io::Error,
     },
     /// The command failed.
-    #[error("restart command `{program}` failed ({status}); its last output:\n{output}")]
+    #[error("restart command `{program}` failed ({status})\n{output}")]
     Failed {
         /// The program.
         program: String,
         /// How it ended.
         status: ExitStatus,
-        /// The end of its output, control characters replaced, each line behind `| `.
+        /// What it said last: [`Output::told`].
         output: String,
     },
-    /// The command took too long and was killed.
+    /// The command took too long and was ended.
     #[error(
-        "restart command `{program}` was killed after {limit}; it must return once the new deployment is \
-         starting; its last output:\n{output}"
+        "restart command `{program}` was ended after {limit}; it must return once the new deployment is \
+         starting\n{output}"
     )]
     TimedOut {
         /// The program.
         program: String,
         /// The limit.
         limit: Nanos,
-        /// The end of its output, control characters replaced, each line behind `| `.
+        /// What it said last: [`Output::told`].
         output: String,
     },
-    /// The user wants to stop; the command was killed.
+    /// The user wants to stop; the command was ended.
     #[error("interrupted while the restart command ran")]
     Interrupted,
 }
 
 /// Runs the restart command and gives the time it took. It gets `SERVEGATE_SIDE` and
 /// `SERVEGATE_RELEASE` beside our own environment, unchanged: a deployment may need the API key that is
-/// in it. No shell is between. On a timeout or an interrupt the command itself is killed, not what it
-/// started. What it leaves running keeps a working standard output only while servegate runs, so a
-/// server should write to a log of its own.
+/// in it. No shell is between. On a timeout or an interrupt its whole process group is ended. What a
+/// command that has ended leaves running stays; it keeps a working standard output only while servegate
+/// runs, so a server should write to a log of its own.
 ///
 /// # Errors
 /// See [`RestartError`].
@@ -71,81 +73,98 @@ pub fn restart(restart: &Restart, side: Side, release: &str, interrupt: &AtomicB
     let start = Instant::now();
     let program = restart.command.first().cloned().unwrap_or_default();
     let failed = |cause: io::Error| RestartError::Start { program: program.clone(), cause };
-    let mut child = Command::new(&program)
+    let mut command = Command::new(&program);
+    command
         .args(restart.command.iter().skip(1))
         .env("SERVEGATE_SIDE", side.id())
         .env("SERVEGATE_RELEASE", release)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    let output = Output::of(&mut child);
+        .stderr(Stdio::piped());
+    let mut group = Group::start(&mut command).map_err(failed)?;
+    let output = Output::of(&mut group);
     let limit = Duration::from_nanos(restart.timeout.0);
     let status = loop {
-        if let Some(status) = child.try_wait().map_err(failed)? {
+        if let Some(status) = group.ended().map_err(failed)? {
             break status;
         }
         let interrupted = interrupt.load(Ordering::Relaxed);
         if interrupted || start.elapsed() >= limit {
-            kill(&mut child);
+            group.end();
             if interrupted {
                 return Err(RestartError::Interrupted);
             }
-            return Err(RestartError::TimedOut { program, limit: restart.timeout, output: output.text() });
+            return Err(RestartError::TimedOut { program, limit: restart.timeout, output: output.told() });
         }
         thread::sleep(POLL);
     };
     if status.success() {
         Ok(Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)))
     } else {
-        Err(RestartError::Failed { program, status, output: output.text() })
-    }
-}
-
-fn kill(child: &mut Child) {
-    if let Err(error) = child.kill().and_then(|()| child.wait()) {
-        tracing::warn!("the restart command could not be killed: {error}");
+        Err(RestartError::Failed { program, status, output: output.told() })
     }
 }
 
 /// The end of what a command writes. Its pipes are read to their ends by threads that nobody waits for:
 /// a server that the command left running holds them open.
 struct Output {
-    tail: Arc<Mutex<VecDeque<u8>>>,
+    tail: Arc<Mutex<Tail>>,
     readers: Vec<thread::JoinHandle<()>>,
 }
 
 impl Output {
-    fn of(child: &mut Child) -> Self {
+    fn of(group: &mut Group) -> Self {
         let tail = Arc::default();
-        let out = child.stdout.take().map(|pipe| follow(pipe, Arc::clone(&tail)));
-        let err = child.stderr.take().map(|pipe| follow(pipe, Arc::clone(&tail)));
+        let (out, err) = group.pipes();
+        let out = out.map(|pipe| follow(pipe, Arc::clone(&tail)));
+        let err = err.map(|pipe| follow(pipe, Arc::clone(&tail)));
         Self { tail, readers: out.into_iter().chain(err).collect() }
     }
 
-    fn text(&self) -> String {
+    /// What the command said last: control characters replaced, each line behind `| `.
+    fn told(&self) -> String {
         let patience = Instant::now();
         while patience.elapsed() < LAST_OUTPUT && !self.readers.iter().all(thread::JoinHandle::is_finished) {
             thread::sleep(POLL / 4);
         }
-        let bytes: Vec<u8> = self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
-        let text = String::from_utf8_lossy(&bytes);
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(tail.end());
+        if text.trim().is_empty() {
+            return "it wrote nothing".to_owned();
+        }
         // The mark keeps a CI runner from taking a line of it for a command of ours.
-        text.trim().lines().map(|line| format!("| {}", escape::clean(line))).collect::<Vec<_>>().join("\n")
+        let lines: Vec<String> = text.trim().lines().map(|line| format!("| {}", escape::clean(line))).collect();
+        format!("its last output:\n{}", lines.join("\n"))
     }
 }
 
-fn follow(mut pipe: impl Read + Send + 'static, tail: Arc<Mutex<VecDeque<u8>>>) -> thread::JoinHandle<()> {
+/// The last bytes of a stream.
+#[derive(Default)]
+struct Tail(Vec<u8>);
+
+impl Tail {
+    fn push(&mut self, read: &[u8]) {
+        let from = read.len().saturating_sub(KEPT_OUTPUT);
+        self.0.extend_from_slice(read.get(from..).unwrap_or_default());
+        // Cut only when twice as much is there: a byte is moved once, not with every read.
+        if self.0.len() > 2 * KEPT_OUTPUT {
+            self.0.drain(..self.0.len() - KEPT_OUTPUT);
+        }
+    }
+
+    fn end(&self) -> &[u8] {
+        self.0.get(self.0.len().saturating_sub(KEPT_OUTPUT)..).unwrap_or_default()
+    }
+}
+
+fn follow(mut pipe: impl Read + Send + 'static, tail: Arc<Mutex<Tail>>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
-        let mut buffer = [0; 4096];
+        let mut buffer = vec![0; READ];
         while let Ok(count) = pipe.read(&mut buffer)
             && count > 0
         {
-            let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
-            tail.extend(buffer.get(..count).unwrap_or_default());
-            let excess = tail.len().saturating_sub(KEPT_OUTPUT);
-            tail.drain(..excess);
+            let read = buffer.get(..count).unwrap_or_default();
+            tail.lock().unwrap_or_else(PoisonError::into_inner).push(read);
         }
     })
 }
@@ -172,13 +191,50 @@ mod tests {
         let error = run("yes | head -c 300000; echo end; exit 1", Nanos::from_secs(20)).unwrap_err().to_string();
         // The mark of a line makes a line of one byte three.
         assert!(error.len() < 3 * KEPT_OUTPUT + 200 && error.ends_with("end"), "{}", error.len());
+        let error = run("exit 1", Nanos::from_secs(20)).unwrap_err().to_string();
+        assert!(error.ends_with("\nit wrote nothing"), "{error}");
         run("sleep 30 & exit 0", Nanos::from_secs(20)).unwrap();
+    }
+
+    #[test]
+    fn the_tail_is_the_end_of_what_was_written_however_it_came() {
+        let all: Vec<u8> = (0..200_000_u32).map(|i| i.to_le_bytes()[0] ^ i.to_le_bytes()[1]).collect();
+        for size in [1, 7, 4_096, KEPT_OUTPUT, READ] {
+            let mut tail = Tail::default();
+            for read in all.chunks(size) {
+                tail.push(read);
+                assert!(tail.0.len() <= 2 * KEPT_OUTPUT);
+            }
+            assert_eq!(tail.end(), &all[all.len() - KEPT_OUTPUT..], "reads of {size}");
+        }
+        let mut short = Tail::default();
+        short.push(b"ab");
+        short.push(b"c");
+        assert_eq!(short.end(), b"abc");
+    }
+
+    /// A process that is deaf to SIGTERM, started by the command: a heartbeat in a file tells whether it lives.
+    #[test]
+    fn a_timeout_ends_what_the_command_started_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let beat = folder.path().join("beat");
+        let script = format!("trap '' TERM; (while echo >> '{}'; do sleep 0.05; done) & wait", beat.display());
+        let error = run(&script, Nanos::from_millis(500)).unwrap_err();
+        assert!(matches!(&error, RestartError::TimedOut { .. }), "{error}");
+        assert!(error.to_string().contains(" was ended after 500 ms; "), "{error}");
+        let beats = || std::fs::metadata(&beat).map_or(0, |file| file.len());
+        let then = beats();
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(beats(), then);
     }
 
     #[test]
     fn a_command_that_hangs_is_killed_and_one_that_is_missing_is_named() {
         let error = run("echo waiting; exec sleep 30", Nanos::from_secs(1)).unwrap_err();
-        assert!(matches!(&error, RestartError::TimedOut { output, .. } if output == "| waiting"), "{error}");
+        assert!(
+            matches!(&error, RestartError::TimedOut { output, .. } if output == "its last output:\n| waiting"),
+            "{error}"
+        );
         let missing = Restart { command: vec!["/nowhere/restart".to_owned()], timeout: Nanos::from_secs(1) };
         let error = restart(&missing, Side::Control, "v1", &AtomicBool::new(false)).unwrap_err().to_string();
         assert!(error.contains("/nowhere/restart"), "{error}");

@@ -184,7 +184,7 @@ impl Case<'_> {
 }
 
 fn policy_suite(view: &View<'_>, policy: &PolicyView<'_>, suites: &mut Names) -> TestSuite {
-    let exit_policy = view.context.exit_policy;
+    let exit_policy = view.exit_policy;
     let judged = policy.policy;
     let path =
         |joint: &str| format!("{}{joint}{}", escape::xml_line(&judged.policy), escape::xml_line(&judged.workload));
@@ -193,7 +193,7 @@ fn policy_suite(view: &View<'_>, policy: &PolicyView<'_>, suites: &mut Names) ->
     suite.set_time(Duration::ZERO);
     let about = [
         ("servegate", escape::xml_line(&view.context.version)),
-        ("exit_policy", exit_policy.id().to_owned()),
+        ("exit_policy", view.context.exit_policy.id().to_owned()),
         ("candidate", escape::xml_line(&view.judgement.candidate)),
         ("baseline", escape::xml_line(judged.design.baseline.as_deref().unwrap_or("none"))),
         ("plan", escape::xml_line(&judged.design.plan)),
@@ -237,6 +237,8 @@ fn check_case<'a>(view: &CheckView<'a>, name: String) -> Case<'a> {
     let check = view.check;
     let mut lines: Vec<String> = view.numbers().iter().map(|(name, number)| format!("{name}: {number}")).collect();
     lines.extend(view.asides());
+    // Many readers show one case at a time: there is no "above" for them.
+    lines.extend(view.because.map(|finding| format!("{}: {}", finding.code, finding.message)));
     let excuse = match check.role {
         Role::Required => "",
         Role::Guard => "GUARD",
@@ -279,12 +281,16 @@ fn properties(view: &CheckView<'_>) -> Vec<Property> {
     .collect()
 }
 
-/// Findings by the name of their case: one case for each code and cell.
-fn validity(findings: &[Finding]) -> BTreeMap<String, Vec<&Finding>> {
-    let mut cases: BTreeMap<String, Vec<&Finding>> = BTreeMap::new();
+/// Findings by the name of their case, in the order of the findings: one case for each code and cell.
+fn validity(findings: &[Finding]) -> Vec<(String, Vec<&Finding>)> {
+    let mut cases: Vec<(String, Vec<&Finding>)> = Vec::new();
     for finding in findings {
         let cell = finding.cell.as_ref().map(|cell| format!("@{cell}")).unwrap_or_default();
-        cases.entry(format!("validity.{}{cell}", finding.code)).or_default().push(finding);
+        let name = format!("validity.{}{cell}", finding.code);
+        match cases.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, same)) => same.push(finding),
+            None => cases.push((name, vec![finding])),
+        }
     }
     cases
 }
@@ -304,7 +310,7 @@ fn empty_suite(view: &View<'_>) -> TestSuite {
     };
     let mut suite = TestSuite::new("gate");
     suite.set_time(Duration::ZERO);
-    suite.add_test_case(case.build("gate.none", view.context.exit_policy));
+    suite.add_test_case(case.build("gate.none", view.exit_policy));
     suite
 }
 

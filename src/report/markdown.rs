@@ -23,7 +23,8 @@ pub fn render(view: &View<'_>, limit: usize) -> String {
     let heading = format!("## servegate: {}\n\n", verdict(view.judgement.verdict));
     page.block(&heading, iter::once(format!("{}\n", text(&view.headline))), "\n");
     page.block("", view.policies.iter().map(policy), "\n");
-    let blocking = view.blocking.iter().map(sentence).chain(view.findings().map(finding));
+    // Findings first: the checks that one keeps from being judged refer to it.
+    let blocking = view.findings().into_iter().map(finding).chain(view.blocking.iter().map(sentence));
     page.block(&format!("### {}\n\n", view.blocking_title()), blocking, "\n");
     page.block("### What does not block\n\n", view.tolerated.iter().map(sentence), "\n");
     effects(&mut page, &view.effects);

@@ -2,11 +2,11 @@
 
 use std::iter;
 
-use crate::report::effects::{Effects, Row};
+use crate::report::effects::{Effects, Mark, Row};
 use crate::report::escape::{terminal as text, without_runner_commands};
 use crate::report::format;
 use crate::report::view::{CheckView, View};
-use crate::verdict::judgement::Verdict;
+use crate::verdict::judgement::{Effect, Verdict};
 
 /// Columns that every line keeps within.
 pub const WIDTH: usize = 80;
@@ -91,16 +91,18 @@ fn paint(line: &str, verdict: Verdict) -> Option<String> {
 }
 
 fn attention(screen: &mut Screen, view: &View<'_>) {
-    if !view.blocking.is_empty() || view.findings().next().is_some() {
+    let findings = view.findings();
+    if !view.blocking.is_empty() || !findings.is_empty() {
         screen.heading(view.blocking_title());
     }
-    for view in &view.blocking {
-        sentence(screen, view);
-    }
-    for finding in view.findings() {
+    // First: the checks that a finding keeps from being judged refer to it.
+    for finding in findings {
         let cell = finding.cell.as_ref().map(|cell| format!(" at {}", text(cell))).unwrap_or_default();
         let line = format!("{} {}{cell}: {}", finding.verdict, finding.code, text(&finding.message));
         screen.paragraph(&line, "  - ", "    ", Some(finding.verdict));
+    }
+    for view in &view.blocking {
+        sentence(screen, view);
     }
     if !view.tolerated.is_empty() {
         screen.heading("What does not block");
@@ -117,23 +119,24 @@ fn sentence(screen: &mut Screen, view: &CheckView<'_>) {
     screen.paragraph(&format!("{head}: {}{asides}", text(&check.reason)), "  - ", "    ", Some(check.verdict));
 }
 
-/// Width of a column of the table of effects; the first is as wide.
+/// Least width of a column of the table of effects; that of the first.
 const COLUMN: usize = 19;
-/// Cells side by side: with the column of names they fit the width.
-const CELLS: usize = 3;
 
-/// As many cells side by side as fit; more go below.
+/// As many cells side by side as fit; more go below. A column is as wide as its longest number.
 fn effects(screen: &mut Screen, effects: &Effects) {
     if effects.rows.is_empty() {
         return;
     }
     screen.heading("Change by cell (candidate against baseline, 90 % interval)");
+    let numbers = effects.rows.iter().flat_map(|row| row.cells.iter().flat_map(|cell| cell_texts(row, *cell)));
+    let column = numbers.map(|number| width(&number) + 1).max().unwrap_or(0).max(COLUMN);
     let indices: Vec<usize> = (0..effects.columns.len()).collect();
-    for block in indices.chunks(CELLS) {
+    for block in indices.chunks((WIDTH - 2 - COLUMN).div_euclid(column).max(1)) {
         let heads = effects.columns.iter().enumerate().filter(|(i, _)| block.contains(i));
-        line(screen, iter::once(String::new()).chain(heads.map(|(_, column)| text(&column.label))));
+        let heads = heads.map(|(_, head)| fit(&text(&head.label), column - 1));
+        line(screen, iter::once(String::new()).chain(heads), column);
         for row in &effects.rows {
-            effect_row(screen, row, block);
+            effect_row(screen, row, block, column);
         }
     }
     for flip in effects.flips() {
@@ -141,25 +144,33 @@ fn effects(screen: &mut Screen, effects: &Effects) {
     }
 }
 
-fn effect_row(screen: &mut Screen, row: &Row, block: &[usize]) {
+/// The change and the interval of a cell.
+fn cell_texts(row: &Row, cell: Option<(Effect, Mark)>) -> [String; 2] {
+    cell.map_or_else(
+        || [format::MISSING.to_owned(), String::new()],
+        |(effect, mark)| {
+            let change = format!("{} {}", format::change(row.metric, effect.change), mark.id());
+            [change, format::interval(effect.low, effect.high)]
+        },
+    )
+}
+
+fn effect_row(screen: &mut Screen, row: &Row, block: &[usize], column: usize) {
     let cells: Vec<_> =
         row.cells.iter().enumerate().filter(|(i, _)| block.contains(i)).map(|(_, cell)| *cell).collect();
     if cells.iter().all(Option::is_none) {
         return;
     }
-    let change = cells.iter().map(|cell| match cell {
-        Some((effect, mark)) => format!("{} {}", format::change(row.metric, effect.change), mark.id()),
-        None => format::MISSING.to_owned(),
-    });
-    line(screen, iter::once(row.name()).chain(change));
-    let interval =
-        cells.iter().map(|cell| cell.map(|(effect, _)| format::interval(effect.low, effect.high)).unwrap_or_default());
-    line(screen, iter::once(String::new()).chain(interval));
+    let (changes, intervals): (Vec<String>, Vec<String>) =
+        cells.into_iter().map(|cell| cell_texts(row, cell)).map(|[change, interval]| (change, interval)).unzip();
+    line(screen, iter::once(row.name()).chain(changes), column);
+    line(screen, iter::once(String::new()).chain(intervals), column);
 }
 
-/// One table line of columns [`COLUMN`] wide; a longer text is cut.
-fn line(screen: &mut Screen, cells: impl Iterator<Item = String>) {
-    let line: String = cells.map(|cell| pad(&fit(&cell, COLUMN - 1), COLUMN)).collect();
+/// One table line: a column of names, and the others `column` wide.
+fn line(screen: &mut Screen, cells: impl Iterator<Item = String>, column: usize) {
+    let widths = iter::once(COLUMN).chain(iter::repeat(column));
+    let line: String = cells.zip(widths).map(|(cell, width)| pad(&cell, width)).collect();
     screen.text.push_str("  ");
     screen.text.push_str(line.trim_end());
     screen.text.push('\n');
@@ -192,7 +203,8 @@ fn checks(screen: &mut Screen, view: &View<'_>) {
     screen.paragraph(legend, "  ", "  ", None);
 }
 
-/// One row; a name that does not fit stands on lines of its own, with the numbers below.
+/// One row; a name that does not fit stands on lines of its own, with the numbers below. No number is ever cut: a long
+/// one moves those behind it, and numbers that do not fit in the line are written out below.
 fn check_line(screen: &mut Screen, cells: &[String; 6], verdict: Option<Verdict>) {
     let [word, name, numbers @ ..] = cells;
     let [word_width, name_width, widths @ ..] = CHECKS;
@@ -203,8 +215,19 @@ fn check_line(screen: &mut Screen, cells: &[String; 6], verdict: Option<Verdict>
         screen.paragraph(&format!("{row}{name}"), "  ", "                 ", verdict);
         row = " ".repeat(word_width + name_width);
     }
-    let numbers = numbers.iter().zip(widths).map(|(number, width)| pad(&fit(number, width - 1), width));
-    row.extend(numbers);
+    let name_only = row.clone();
+    for (number, columns) in numbers.iter().zip(widths) {
+        row.push_str(&pad(number, columns.max(width(number) + 1)));
+    }
+    if width(row.trim_end()) + 2 > WIDTH {
+        let labels = ["change", "interval", "margin", "MDE"];
+        let told: Vec<String> = labels.iter().zip(numbers).map(|(label, number)| format!("{label} {number}")).collect();
+        if !name_only.trim().is_empty() {
+            screen.paragraph(name_only.trim_end(), "  ", "                 ", verdict);
+        }
+        screen.paragraph(&told.join(", "), "                 ", "                 ", None);
+        return;
+    }
     let row = row.trim_end();
     let painted = verdict.filter(|_| screen.colour).and_then(|verdict| paint(row, verdict));
     screen.text.push_str("  ");
@@ -260,6 +283,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::base::names::Metric;
     use crate::report::fixture;
     use crate::report::view::ExitPolicy;
     use crate::verdict::judgement::Judgement;
@@ -309,6 +333,40 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn no_number_and_no_unit_is_ever_cut(
+            numbers in prop::array::uniform6(prop_oneof![-20.0..20.0, -2.0..2.0, any::<f64>()]),
+            points in any::<bool>(),
+        ) {
+            let mut judgement = fixture::rich();
+            for check in judgement.policies.iter_mut().flat_map(|policy| &mut policy.checks) {
+                let [change, low, high, margin, detectable, baseline] = numbers;
+                check.metric = if points { Metric::ErrorRate } else { check.metric };
+                check.effect = Some(Effect { baseline, candidate: baseline, change, low, high });
+                (check.margin, check.minimum_detectable) = (margin, Some(detectable));
+            }
+            let context = fixture::context(ExitPolicy::Strict);
+            let view = View::new(&judgement, &context);
+            let screen = render(&view, false);
+            let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+            let (before, table) = words.split_once("All checks").unwrap();
+            for check in view.policies.iter().flat_map(|policy| &policy.checks) {
+                let margin = format::harm(check.check.metric, Some(check.check.margin));
+                for number in [check.change(), check.interval(), margin, check.detectable()] {
+                    let whole = [format!("{number} "), format!("{number}, ")];
+                    prop_assert!(whole.iter().any(|number| table.contains(number)), "{number}\n{screen}");
+                }
+            }
+            for (row, cell) in view.effects.rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, *cell))) {
+                for number in cell_texts(row, cell) {
+                    prop_assert!(before.contains(&number), "{number}\n{screen}");
+                }
+            }
+            for line in screen.lines() {
+                prop_assert!(width(line) <= WIDTH, "{line}");
+            }
+        }
+
         #[test]
         fn any_text_keeps_within_the_width_and_controls_nothing(
             texts in prop::collection::vec(any::<String>(), 1..8),

@@ -50,7 +50,9 @@ pub struct View<'a> {
     pub context: &'a Context,
     /// The answer in one sentence, advisory mode included.
     pub headline: String,
-    /// The exit code of the process under the exit policy.
+    /// What counts for this decision: the exit policy is about verdicts, and where nothing was measured there is none.
+    pub exit_policy: ExitPolicy,
+    /// The exit code of the process.
     pub exit_code: u8,
     /// One per policy, in the order given.
     pub policies: Vec<PolicyView<'a>>,
@@ -83,6 +85,8 @@ pub struct CheckView<'a> {
     /// Whether it contributes to what blocks: a required check that is not shown inside its margin, or a
     /// guard that is shown worse or could not be measured.
     pub blocks: bool,
+    /// The finding that its reason only refers to, for a reader who sees nothing but this check.
+    pub because: Option<&'a Finding>,
 }
 
 impl<'a> View<'a> {
@@ -93,11 +97,14 @@ impl<'a> View<'a> {
         let mut raised: Vec<_> = raised.filter(|view| view.check.verdict > Verdict::Pass).collect();
         raised.sort_by_key(|view| Reverse(view.check.verdict));
         let (blocking, tolerated): (Vec<_>, Vec<_>) = raised.into_iter().partition(|view| view.blocks);
+        let measured = judgement.policies.iter().any(|policy| policy.design.candidate_runs > 0);
+        let exit_policy = if measured { context.exit_policy } else { ExitPolicy::Strict };
         Self {
             judgement,
             context,
-            headline: headline(judgement, context.exit_policy),
-            exit_code: match context.exit_policy {
+            headline: headline(judgement, (context.exit_policy, exit_policy)),
+            exit_policy,
+            exit_code: match exit_policy {
                 ExitPolicy::Strict => judgement.verdict.exit_code(),
                 ExitPolicy::Advisory => 0,
             },
@@ -113,21 +120,27 @@ impl<'a> View<'a> {
 impl View<'_> {
     /// What heads the blocking checks and the findings.
     pub const fn blocking_title(&self) -> &'static str {
-        match self.context.exit_policy {
+        match self.exit_policy {
             ExitPolicy::Strict => "What blocks",
             ExitPolicy::Advisory => "What would block",
         }
     }
 
-    /// The findings of all policies.
-    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
-        self.policies.iter().flat_map(|view| &view.policy.findings)
+    /// The findings of all policies. What several policies found of one measurement is there once.
+    pub fn findings(&self) -> Vec<&Finding> {
+        let mut findings = Vec::new();
+        for finding in self.policies.iter().flat_map(|view| &view.policy.findings) {
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
+        findings
     }
 }
 
 impl<'a> PolicyView<'a> {
     fn new(policy: &'a PolicyJudgement) -> Self {
-        let checks = policy.checks.iter().map(|check| CheckView::new(&policy.policy, check)).collect();
+        let checks = policy.checks.iter().map(|check| CheckView::new(policy, check)).collect();
         Self { policy, checks }
     }
 
@@ -147,13 +160,14 @@ impl<'a> PolicyView<'a> {
 }
 
 impl<'a> CheckView<'a> {
-    fn new(policy: &'a str, check: &'a CheckJudgement) -> Self {
+    fn new(policy: &'a PolicyJudgement, check: &'a CheckJudgement) -> Self {
         let blocks = match check.role {
             Role::Required => check.verdict >= Verdict::Inconclusive,
             Role::Guard => matches!(check.verdict, Verdict::Fail | Verdict::Error),
             Role::Advisory => false,
         };
-        Self { policy, check, blocks }
+        let because = policy.findings.iter().find(|finding| check.reason == finding.reference());
+        Self { policy: &policy.policy, check, blocks, because }
     }
 
     /// The numbers by name, in the order of the reports; `n/a` where one is missing.
@@ -222,14 +236,23 @@ impl<'a> CheckView<'a> {
     }
 }
 
-fn headline(judgement: &Judgement, exit_policy: ExitPolicy) -> String {
+/// The first line of what kept anything from being measured.
+fn cause(judgement: &Judgement) -> Option<&str> {
+    let mut unmeasured = judgement.policies.iter().filter(|policy| policy.design.candidate_runs == 0);
+    unmeasured.find_map(|policy| policy.findings.first()?.message.lines().next())
+}
+
+/// `asked` is the exit policy of the command line, `holds` the one that counts.
+fn headline(judgement: &Judgement, (asked, holds): (ExitPolicy, ExitPolicy)) -> String {
     let candidate = &judgement.candidate;
+    let cause = cause(judgement).filter(|_| matches!(judgement.verdict, Verdict::NotComparable | Verdict::Error));
     let answer = match judgement.verdict {
         Verdict::Pass => format!("PASS: {candidate} may ship"),
         Verdict::Warn => format!("WARN: {candidate} may ship, with warnings"),
         Verdict::NotApplicable => format!("NOT APPLICABLE: no policy applies to {candidate}"),
         Verdict::Fail => format!("FAIL: {candidate} is shown worse than its baseline"),
         Verdict::Inconclusive => format!("INCONCLUSIVE: {candidate} is not shown to be inside its margins"),
+        Verdict::NotComparable if cause.is_some() => format!("NOT COMPARABLE: {candidate} cannot be compared"),
         Verdict::NotComparable => format!("NOT COMPARABLE: {candidate} may not be compared with its baseline"),
         Verdict::Error => format!("ERROR: {candidate} could not be judged"),
     };
@@ -244,11 +267,17 @@ fn headline(judgement: &Judgement, exit_policy: ExitPolicy) -> String {
         (n, by) if by.len() < n && !by.is_empty() => format!(" (by policy {})", by.join(", ")),
         _ => String::new(),
     };
-    let advisory = match exit_policy {
-        ExitPolicy::Strict => "",
-        ExitPolicy::Advisory => " Advisory mode: this verdict is reported and not enforced; the exit code is 0.",
+    let advisory = match (asked, holds) {
+        (ExitPolicy::Strict, _) => "",
+        (ExitPolicy::Advisory, ExitPolicy::Advisory) => {
+            " Advisory mode: this verdict is reported and not enforced; the exit code is 0."
+        }
+        (ExitPolicy::Advisory, ExitPolicy::Strict) => {
+            " Advisory mode is about verdicts: nothing was measured, so the exit code is not 0."
+        }
     };
-    format!("{answer}{by}.{advisory}")
+    let cause = cause.map(|cause| format!(": {}", cause.trim_end_matches('.'))).unwrap_or_default();
+    format!("{answer}{by}{cause}.{advisory}")
 }
 
 fn compared(design: &Design) -> String {
@@ -290,7 +319,14 @@ fn next_steps(judgement: &Judgement, blocking: &[CheckView<'_>]) -> Vec<String> 
         let decide = check.to_decide.as_deref().unwrap_or("measure more runs");
         steps.push(format!("to decide {}: {decide}", check.id));
     }
-    if any(Verdict::NotComparable) {
+    let missing = judgement.policies.iter().flat_map(|policy| &policy.findings).any(|f| f.code == "baseline-missing");
+    if missing {
+        steps.push(
+            "measure an approved release (servegate measure) and make it the first baseline: servegate baseline \
+             refresh --initial"
+                .to_owned(),
+        );
+    } else if any(Verdict::NotComparable) {
         steps.push(
             "declare the intended change under `treatment`, or refresh the baseline: servegate baseline refresh"
                 .to_owned(),
@@ -318,6 +354,17 @@ mod tests {
         assert_eq!(view.exit_code, 1);
         let advisory = fixture::context(ExitPolicy::Advisory);
         assert_eq!(View::new(&judgement, &advisory).exit_code, 0);
+        let stopped = {
+            let mut nothing = judgement.clone();
+            nothing.policies.iter_mut().for_each(|policy| policy.design.candidate_runs = 0);
+            nothing.not_measured("connection refused; check the url\n| details")
+        };
+        for (context, more) in [(&strict, ""), (&advisory, " Advisory mode is about verdicts: nothing was measured,")] {
+            let view = View::new(&stopped, context);
+            let start = format!("ERROR: v1.5.0-fp8kv could not be judged: connection refused; check the url.{more}");
+            assert!(view.headline.starts_with(&start), "{}", view.headline);
+            assert_eq!(view.exit_code, 4, "there is no verdict to be advisory about");
+        }
         judgement.policies.clear();
         judgement.verdict = Verdict::Error;
         let view = View::new(&judgement, &strict);

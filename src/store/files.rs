@@ -1,11 +1,9 @@
 //! Files: atomic writes, bounded reads, and names from outside that become paths.
 
-use std::fs::{self, File};
+use std::fs::{self, File, FileType, Permissions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-
-#[cfg(unix)]
-use std::os::unix::fs::PermissionsExt;
 
 use tempfile::{Builder, NamedTempFile};
 
@@ -25,6 +23,20 @@ pub enum FileError {
         /// Why it failed.
         #[source]
         source: io::Error,
+    },
+    /// Reading it could take for ever, or change something.
+    #[error("cannot read {}: it is {what}, and only regular files are read", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        what: &'static str,
+    },
+    /// A folder is needed.
+    #[error("{} is there and is no folder; choose another folder, or remove it", path.display())]
+    NotAFolder {
+        /// The path.
+        path: PathBuf,
     },
     /// More than a reader takes.
     #[error("{} is larger than {limit} bytes, more than servegate writes; restore it from its source", path.display())]
@@ -68,6 +80,8 @@ fn advice(error: &io::Error) -> &'static str {
         "; raise the limit on the size of files (`ulimit -f`), or choose another file system"
     } else if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) {
         "; choose a folder that this user may write"
+    } else if error.kind() == io::ErrorKind::NotADirectory {
+        "; a part of the path is a file: choose another folder"
     } else {
         ""
     }
@@ -117,6 +131,9 @@ pub(super) fn write_in_order(writes: &[(PathBuf, Vec<u8>)]) -> Result<(), FileEr
 ///
 /// The folder cannot be made or written.
 pub fn check_writable(folder: &Path) -> Result<(), FileError> {
+    if folder.exists() && !folder.is_dir() {
+        return Err(FileError::NotAFolder { path: folder.to_owned() });
+    }
     fs::create_dir_all(folder).map_err(FileError::of("create the folder", folder))?;
     let written = temporary(folder).and_then(|mut file| {
         file.write_all(&[0; 4_096])?;
@@ -125,19 +142,35 @@ pub fn check_writable(folder: &Path) -> Result<(), FileError> {
     written.map_err(FileError::of("write into the folder", folder))
 }
 
-/// Reads a file of at most `limit` bytes.
+/// Reads a regular file of at most `limit` bytes.
 ///
 /// # Errors
 ///
-/// The file is larger, or the operating system refuses.
+/// It is larger or no regular file (a pipe would be waited for, a device may never end), or the operating system
+/// refuses.
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let fail = || FileError::of("read", path);
+    let about = fs::metadata(path).map_err(fail())?;
+    if !about.is_file() {
+        return Err(FileError::NotAFile { path: path.to_owned(), what: kind(about.file_type()) });
+    }
     let mut bytes = Vec::new();
     File::open(path).map_err(fail())?.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(fail())?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
         return Err(FileError::TooLarge { path: path.to_owned(), limit });
     }
     Ok(bytes)
+}
+
+/// What is there in place of a regular file.
+fn kind(file: FileType) -> &'static str {
+    let kinds = [
+        (file.is_dir(), "a folder"),
+        (file.is_fifo(), "a pipe"),
+        (file.is_socket(), "a socket"),
+        (file.is_char_device() || file.is_block_device(), "a device"),
+    ];
+    kinds.into_iter().find(|(is, _)| *is).map_or("something else", |(_, name)| name)
 }
 
 /// Makes the entries of a folder survive a power failure.
@@ -154,8 +187,7 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
     let mut builder = Builder::new();
     builder.prefix(".").suffix(PARTIAL);
-    #[cfg(unix)]
-    builder.permissions(PermissionsExt::from_mode(0o666));
+    builder.permissions(Permissions::from_mode(0o666));
     builder.tempfile_in(folder)
 }
 
@@ -185,6 +217,9 @@ mod tests {
         assert_eq!(read_bounded(&path, 3).unwrap(), b"new");
         assert!(matches!(read_bounded(&path, 2), Err(FileError::TooLarge { .. })));
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        let message = read_bounded(folder.path(), 3).unwrap_err().to_string();
+        assert!(message.ends_with(": it is a folder, and only regular files are read"), "{message}");
+        assert!(read_bounded(&folder.path().join("missing"), 3).unwrap_err().is_missing());
     }
 
     #[test]
@@ -195,6 +230,8 @@ mod tests {
         write_atomic(&file, b"").unwrap();
         let message = check_writable(&file.join("out")).unwrap_err().to_string();
         assert!(message.starts_with("cannot create the folder /") && message.contains("file/out: "), "{message}");
+        let message = check_writable(&file).unwrap_err().to_string();
+        assert!(message.ends_with("/file is there and is no folder; choose another folder, or remove it"), "{message}");
         let full = FileError::of("write", Path::new("out/verdict.json"))(io::ErrorKind::StorageFull.into());
         assert_eq!(
             full.to_string(),

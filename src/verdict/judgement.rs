@@ -136,6 +136,14 @@ pub struct Finding {
     pub message: String,
 }
 
+impl Finding {
+    /// The reason of a check that this finding keeps from being judged. Every report has the findings before the checks.
+    pub fn reference(&self) -> String {
+        let cell = self.cell.as_ref().map(|cell| format!(" at {cell}")).unwrap_or_default();
+        format!("not judged: {}{cell}, see above", self.code)
+    }
+}
+
 /// The answer of one check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CheckJudgement {

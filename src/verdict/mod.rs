@@ -1,12 +1,13 @@
 //! Policy x comparison to verdicts: validity first, then margins with multiplicity, then the sentence
 //! a reviewer needs.
 //!
-//! [`judge::judge`] is the entry. A precondition is one file and one line in `rules`; a kind of margin is one arm in
+//! [`judge::judge`] is the entry; [`reach`] tells beforehand which checks can never pass. A precondition is one file and one line in `rules`; a kind of margin is one arm in
 //! `trial`; what a verdict says to people is in `words`.
 
 pub mod case;
 pub mod judge;
 pub mod judgement;
+pub mod reach;
 mod stopped;
 
 mod decide;

@@ -57,7 +57,7 @@ pub(super) fn states(screening: &Screening<'_>, subjects: &mut [Subject], findin
     let mut state = |subject: &mut Subject| {
         let name = &subject.check.cell;
         if let Some(finding) = blocking(findings, name) {
-            return State::blocked(finding.verdict, &format!("not judged: {}", finding.code));
+            return State::blocked(finding.verdict, &finding.reference());
         }
         let Some(cell) = case.evidence.plan.cells.iter().find(|cell| cell.name == *name) else {
             return State::blocked(Verdict::Error, "not judged: cell-unknown");

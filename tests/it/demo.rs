@@ -1,11 +1,13 @@
 //! `servegate demo`: the main job, as somebody who tries it meets it.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
 
 use quick_junit::{Report, TestCaseStatus};
 use serde_json::Value;
 
-use crate::support::{Ended, Scene};
+use crate::support::{Ended, Scene, signal};
 
 const REPORTS: [&str; 3] = ["junit.xml", "summary.md", "verdict.json"];
 
@@ -53,6 +55,25 @@ fn the_fp8_story_fails_chat_passes_batch_and_says_the_same_twice() {
     let verdict = one.path("servegate-out/bundle/verdict.json");
     fs::write(&verdict, fs::read_to_string(&verdict).unwrap().replace("fail", "pass")).unwrap();
     one.line("verify servegate-out/bundle").exits(4).says(&["verdict.json: its digest is ", "the bundle was changed"]);
+}
+
+#[test]
+fn an_interrupted_demo_names_no_folder_that_is_gone() {
+    let scene = Scene::new();
+    fs::create_dir(scene.path("temporary")).unwrap();
+    let mut command = scene.command();
+    command.arg("demo").env("TMPDIR", scene.path("temporary")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut told = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut told).unwrap();
+    assert!(told.starts_with("SIMULATED engine"), "{told}");
+    let ended = signal(child, "INT").exits(130);
+    assert_eq!(ended.stdout, "");
+    stderr.read_to_string(&mut told).unwrap();
+    assert!(told.contains("error: interrupted\nhint: nothing of a demo's baseline is kept"), "{told}");
+    assert!(!told.contains("temporary"), "{told}");
+    assert_eq!(fs::read_dir(scene.path("temporary")).unwrap().count(), 0);
 }
 
 #[test]

@@ -55,6 +55,58 @@ fn a_file_that_cannot_be_read_hides_no_problem_of_another() {
     empty.line("check").exits(64).says(&["there is no file to check"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_refused_and_never_waited_for() {
+    let scene = Scene::new();
+    let made = std::process::Command::new("mkfifo").arg(scene.path("pipe.yaml")).status().unwrap();
+    assert!(made.success());
+    let pipe = "cannot read pipe.yaml: it is a pipe, and only regular files are read";
+    scene.line("check pipe.yaml").exits(5).says(&[pipe]);
+    scene
+        .line("check /dev/zero")
+        .exits(5)
+        .says(&["cannot read /dev/zero: it is a device, and only regular files are read"]);
+    let target = "--url http://127.0.0.1:1 --model m";
+    scene.line(&format!("run --policy pipe.yaml {target}")).exits(4).says(&[pipe]);
+    scene.line(&format!("measure --workload pipe.yaml --out runs {target}")).exits(4).says(&[pipe]);
+    scene.line("run --policy p.yaml --config pipe.yaml --target t").exits(4).says(&[pipe]);
+    scene.write("linked.yaml", "servegate: 1\nkind: policy\nname: l\nworkload: pipe.yaml\nchecks: []\n");
+    scene.line("check linked.yaml").exits(5).says(&["the workload `pipe.yaml` cannot be read: ", "it is a pipe"]);
+    std::fs::create_dir(scene.path("run")).unwrap();
+    std::fs::rename(scene.path("pipe.yaml"), scene.path("run/manifest.json")).unwrap();
+    scene
+        .line("compare --policy p.yaml --baseline run --candidate run")
+        .exits(4)
+        .says(&["cannot read run/manifest.json: it is a pipe"]);
+}
+
+#[test]
+fn a_required_error_rate_that_can_never_be_shown_is_found_with_the_requests_it_needs() {
+    let scene = Scene::new();
+    let check = |margin: &str| {
+        format!(
+            "servegate: 1\nkind: policy\nname: tiny\nworkload: w.yaml\nruns: 3\nchecks:\n  - metric: tpot\n    \
+             statistic: p50\n    at_most: 5%\n  - metric: error_rate\n    at_most: {margin}\n"
+        )
+    };
+    scene.write("p.yaml", &check("1pp"));
+    let ended = scene.line("check p.yaml --json").exits(5);
+    let found: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let finding = &found["findings"][0];
+    assert_eq!((&finding["code"], &finding["place"]["line"]), (&"margin-out-of-reach".into(), &10.into()), "{finding}");
+    let help = finding["help"].as_str().unwrap();
+    let needed: u32 = help.split("`requests` to ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    scene.write("w.yaml", &crate::support::workload("tiny", needed, 8));
+    scene.line("check p.yaml").exits(0);
+    scene.write("w.yaml", &crate::support::workload("tiny", needed - 1, 8));
+    scene.line("check p.yaml").exits(5).says(&["`error_rate@c2` is required and can never pass: 3 runs of"]);
+    // A gate may be given more runs, so it only says so.
+    scene.line("run --policy p.yaml --url http://127.0.0.1:1 --model m").exits(3).says(&["can never pass"]);
+    scene.write("p.yaml", &check("15pp"));
+    scene.line("check p.yaml").exits(0);
+}
+
 #[test]
 fn the_shipped_files_pass_check() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -87,7 +87,7 @@ fn a_restart_command_that_fails_is_shown_and_the_gate_is_an_error() {
 }
 
 #[test]
-fn a_missing_baseline_exits_3_before_anything_is_measured_and_old_reports_are_gone() {
+fn a_missing_baseline_exits_3_before_anything_is_measured() {
     let engine = Engine::quick(0.3);
     let scene = with_baseline(&engine);
     drop(scene.gate(&engine.url(), "--runs 2"));
@@ -100,9 +100,6 @@ fn a_missing_baseline_exits_3_before_anything_is_measured_and_old_reports_are_go
         "hint: ",
         "baseline refresh --initial",
     ]);
-    for file in REPORTS {
-        assert!(!scene.path("servegate-out").join(file).exists(), "{file} is of an earlier run");
-    }
 }
 
 #[test]

@@ -213,11 +213,21 @@ impl Engine {
         Self::wrong(fault, 0.5)
     }
 
+    /// An engine that makes a mistake in its first answer, and not in the second.
+    pub(crate) fn faulty_at_first(fault: Fault) -> Self {
+        Self::with_fault(fault, 0.5, |stream| stream.uniform() < 0.5 && stream.uniform() >= 0.5)
+    }
+
     /// An engine with a fault in this share of its answers.
     pub(crate) fn wrong(fault: Fault, share: f64) -> Self {
+        // The first request is the preflight, which meets no fault of half of all.
+        Self::with_fault(fault, share, |stream| stream.uniform() >= 0.5)
+    }
+
+    /// A boot is looked for whose dealt shares are as wanted.
+    fn with_fault(fault: Fault, share: f64, wanted: impl Fn(&mut Stream) -> bool) -> Self {
         let mut deployment = deployment(0.3);
-        // The first request is the preflight. A boot is looked for in which it meets no fault of half of all.
-        let boot = (0..1_000).find(|boot| Stream::named(*boot, "sim/faults").uniform() >= 0.5).unwrap();
+        let boot = (0..1_000).find(|boot| wanted(&mut Stream::named(*boot, "sim/faults"))).unwrap();
         deployment.noise = Noise::seeded(boot, boot);
         deployment.faults.push(Share { fault, share });
         Self::start(&deployment, Options::default())

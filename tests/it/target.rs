@@ -104,6 +104,19 @@ fn faults_of_some_answers_are_kept_as_records_of_their_kind() {
 }
 
 #[test]
+fn a_first_request_that_meets_a_passing_fault_is_sent_again_and_it_is_said() {
+    for (fault, words) in [(Fault::CutStream, "the stream broke before its end"), (Fault::ErrorInStream, "EngineCore")]
+    {
+        let scene = Scene::new();
+        let engine = Engine::faulty_at_first(fault);
+        scene
+            .measure(&engine.url(), "--out runs --runs 1 --session s")
+            .exits(0)
+            .says(&["warning: the first request failed and try 2 was answered: ", words]);
+    }
+}
+
+#[test]
 fn a_body_of_gigabytes_is_given_up_and_the_rest_is_measured() {
     let scene = Scene::new();
     scene.write("w.yaml", &workload("tiny", 6, 8));

@@ -1,0 +1,79 @@
+//! Whether a check can ever be shown: what a policy asks for against what its workload plans, before anything is
+//! measured.
+
+use crate::base::names::{Metric, Role};
+use crate::spec::policy::{Check, Margin, Policy};
+use crate::stats::error_rate::{Count, Counts, error_rates};
+
+/// The stored baseline that is counted on: three sessions of two runs.
+pub const BASELINE_RUNS: u32 = 6;
+/// More requests than a cell may have.
+const TOO_MANY: u32 = 1_000_001;
+
+/// How many requests a run needs before a required check of the error rate can pass when nothing fails on either side:
+/// none when the `planned` ones are enough, and for every other check, whose noise nobody knows beforehand. The number
+/// is past the largest that a cell may have when no number is enough.
+pub fn requests_needed(policy: &Policy, check: &Check, planned: u32) -> Option<u32> {
+    let Margin::Points(margin) = check.margin else { return None };
+    if check.metric != Metric::ErrorRate || check.role != Role::Required || passes(policy, margin, planned) {
+        return None;
+    }
+    // More requests never hurt: the answer lies above the planned ones.
+    let (mut few, mut enough) = (planned, TOO_MANY);
+    while enough - few > 1 {
+        let middle = few.midpoint(enough);
+        if passes(policy, margin, middle) {
+            enough = middle;
+        } else {
+            few = middle;
+        }
+    }
+    Some(enough)
+}
+
+/// Whether runs of so many requests each, none of them failed, show the rate inside the margin.
+fn passes(policy: &Policy, margin: f64, requests: u32) -> bool {
+    let side =
+        |runs: u32| -> Vec<Count> { (0..runs).map(|_| Count { failed: 0, attempted: requests.into() }).collect() };
+    let (baseline, candidate) = (side(BASELINE_RUNS.saturating_add(policy.controls)), side(policy.runs));
+    let counts = Counts { baseline: &baseline, candidate: &candidate, history: &[] };
+    let alpha = policy.decision.alpha_pass;
+    error_rates(&counts, margin, alpha).is_some_and(|rates| rates.p_pass.get() <= alpha)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{read_policy, read_workload};
+
+    fn policy(requests: u32, runs: u32, check: &str) -> (Policy, u32) {
+        let workload = format!(
+            "servegate: 1\nkind: workload\nname: w\ncells:\n  - {{name: c1, concurrency: 1, requests: {requests}, \
+             prompt_tokens: 8, output_tokens: 8}}\n"
+        );
+        let policy = format!(
+            "servegate: 1\nkind: policy\nname: p\nworkload: w.yaml\nruns: {runs}\nchecks:\n  \
+             - {{metric: error_rate, {check}}}\n  - {{metric: throughput, at_most: 5%}}\n"
+        );
+        let workload = read_workload("w.yaml", &workload).unwrap().value;
+        (read_policy("p.yaml", &policy).bind(&workload).unwrap().value, requests)
+    }
+
+    fn needed(requests: u32, runs: u32, check: &str) -> Option<u32> {
+        let (policy, requests) = policy(requests, runs, check);
+        requests_needed(&policy, &policy.checks[0], requests)
+    }
+
+    #[test]
+    fn a_margin_that_no_candidate_can_be_shown_inside_names_the_requests_it_needs() {
+        let required = "at_most: 1pp, role: required";
+        let least = needed(20, 3, required).unwrap();
+        assert!((100..150).contains(&least), "{least}");
+        assert_eq!(needed(least, 3, required), None);
+        assert_eq!(needed(least - 1, 3, required), Some(least));
+        assert!(needed(20, 5, required).unwrap() < least, "more runs need fewer requests each");
+        for fine in ["at_most: 1pp, role: guard", "at_most: 10pp, role: required"] {
+            assert_eq!(needed(20, 3, fine), None, "{fine}");
+        }
+    }
+}
