@@ -132,13 +132,13 @@ fn client(streams: u32, gap: u64) -> Vec<f64> {
     let mut log = BufReader::new(server.stdout.take().unwrap());
     let mut address = String::new();
     log.read_line(&mut address).unwrap();
-    let target = HttpTarget { url: format!("http://{}", address.trim()), api_key: None, ca_file: None };
+    let target = HttpTarget { url: format!("http://{}", address.trim()), ..HttpTarget::default() };
     let mut transport = HttpTransport::connect(&target, std::sync::Arc::default()).unwrap();
     let origin = origin(&transport);
     let cell = planned(streams);
     let dialect = dialect::of(Api::Completions);
     let extra = serde_json::Map::from_iter([("ignore_eos".to_owned(), true.into())]);
-    let codec = Codec { dialect, template: Template::new(&dialect, "m", &extra), api_key: None };
+    let codec = Codec { dialect, template: Template::new(&dialect, "m", &extra), run: "r".to_owned(), api_key: None };
     let mut writer = RecordWriter::new(std::io::sink()).unwrap();
     let mut records = Vec::new();
     let mut sink = |record: Record| {

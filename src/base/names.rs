@@ -36,6 +36,22 @@ macro_rules! names {
 }
 
 names! {
+    /// The version of HTTP that a target is spoken to in.
+    HttpVersion {
+        /// HTTP/1.1.
+        Http1 = "1.1",
+        /// HTTP/2: over TLS by agreement, in plain text by prior knowledge.
+        Http2 = "2",
+    }
+}
+
+impl Default for HttpVersion {
+    fn default() -> Self {
+        Self::Http1
+    }
+}
+
+names! {
     /// What is measured. Definitions: `docs/metrics.md`; computations: `artifact::metrics`.
     Metric {
         /// Time to first token: due instant to first content.

@@ -5,6 +5,7 @@
 pub mod codec;
 pub mod drive;
 pub mod event;
+mod host;
 pub mod http;
 pub mod pass;
 #[cfg(test)]

@@ -138,6 +138,7 @@ pub fn preflight(trial: Trial<'_>, transport: &mut dyn Transport) -> Result<Vec<
     transport.submit(Outbound {
         id: 0,
         due: transport.now(),
+        request_id: "servegate-preflight".to_owned(),
         path: trial.dialect.path(),
         body: trial.template.body(PROMPT, TOKENS, 0),
         timeout: trial.timeout,
@@ -248,6 +249,7 @@ mod tests {
             due: Nanos::ZERO,
             sent: Nanos::ZERO,
             connect: None,
+            tls: None,
             status,
             head: None,
             body: Vec::new(),
