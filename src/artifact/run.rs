@@ -110,6 +110,9 @@ pub struct ClientEvidence {
     pub read_lag_p99_us: Option<u64>,
     /// How often the wall clock was set.
     pub clock_steps: u64,
+    /// How long the name of the host, or of its proxy, took to resolve, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve_us: Option<u64>,
     /// How the host fared; absent where it does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostEvidence>,

@@ -45,6 +45,7 @@ names! {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "the macro has no place for a default")]
 impl Default for HttpVersion {
     fn default() -> Self {
         Self::Http1

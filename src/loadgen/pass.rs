@@ -97,12 +97,14 @@ fn visit<'p>(
 
 /// What the load generator tells about itself. Virtual time has no host.
 fn client(report: SelfReport, before: Option<Look>) -> ClientEvidence {
+    let micros = |time: Nanos| time.to_stored_resolution().0.div_euclid(1_000);
     let host = || Look::now()?.since(before?);
     ClientEvidence {
         stamps: report.stamps,
         unaided_reads: report.unaided,
-        read_lag_p99_us: report.read_lag_p99.map(|lag| lag.to_stored_resolution().0.div_euclid(1_000)),
+        read_lag_p99_us: report.read_lag_p99.map(micros),
         clock_steps: report.clock_steps,
+        resolve_us: report.resolved_in.map(micros),
         host: if report.stamps == StampSource::Virtual { None } else { host() },
     }
 }

@@ -79,7 +79,19 @@ impl Transport for Scripted {
         let (status, body) = if failure.is_none() { (Some(200), b"data".to_vec()) } else { (None, Vec::new()) };
         let reads = if body.is_empty() { Vec::new() } else { vec![Read { at: end, end: body.len() }] };
         let head = status.map(|_| end);
-        Wake::Ended(Box::new(Exchange { id, due, sent: due, connect: None, tls: None, status, head, body, reads, end, failure }))
+        Wake::Ended(Box::new(Exchange {
+            id,
+            due,
+            sent: due,
+            connect: None,
+            tls: None,
+            status,
+            head,
+            body,
+            reads,
+            end,
+            failure,
+        }))
     }
 
     fn abandon(&mut self) {

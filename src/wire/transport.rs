@@ -105,11 +105,14 @@ pub struct SelfReport {
     pub read_lag_p99: Option<Nanos>,
     /// How often the wall clock was set.
     pub clock_steps: u64,
+    /// How long the name of the host, or of its proxy, took to resolve, once for all connections.
+    pub resolved_in: Option<Nanos>,
 }
 
 impl SelfReport {
     /// Of virtual time.
-    pub const VIRTUAL: Self = Self { stamps: StampSource::Virtual, unaided: 0, read_lag_p99: None, clock_steps: 0 };
+    pub const VIRTUAL: Self =
+        Self { stamps: StampSource::Virtual, unaided: 0, read_lag_p99: None, clock_steps: 0, resolved_in: None };
 }
 
 /// Why [`Transport::wait`] returned.

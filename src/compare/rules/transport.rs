@@ -21,7 +21,13 @@ pub(super) fn same_transport(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatc
     [
         differs(evidence, "clock-differs", "the clock", clock, "a simulated run says nothing about a real deployment"),
         differs(evidence, "api-differs", "the interface", |run| run.manifest.api.id(), "measure through one interface"),
-        differs(evidence, "stamps-differ", "where arriving bytes are stamped", stamps, "measure both sides on one host"),
+        differs(
+            evidence,
+            "stamps-differ",
+            "where arriving bytes are stamped",
+            stamps,
+            "measure both sides on one host",
+        ),
         differs(evidence, "forced-length-differs", "output lengths", lengths, "set `extra_body` alike on both targets"),
     ]
     .into_iter()

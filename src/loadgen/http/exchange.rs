@@ -160,8 +160,7 @@ impl Carrier {
     /// The conversation itself; gives the instant of the response's last byte.
     async fn converse(&self, line: &mut Line, request: &Outbound, exchange: &mut Exchange) -> Result<Nanos, Failure> {
         let Line { sender, driver, stamps, .. } = line;
-        let message =
-            Full::new(request.body.clone());
+        let message = Full::new(request.body.clone());
         let message = self.endpoint.request(request.path, &request.request_id, message).map_err(|error| cut(&error))?;
         let response = driver.until(sender.send(message)).await.map_err(|error| cut(&error))?;
         exchange.head = Some(stamps.read());

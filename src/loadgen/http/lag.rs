@@ -48,7 +48,8 @@ impl Lag {
 fn class(lag: Nanos) -> usize {
     let ns = lag.0.max(1);
     let doubling = ns.ilog2();
-    let within = if doubling >= CLASSES_LOG2 { ns >> (doubling - CLASSES_LOG2) } else { ns << (CLASSES_LOG2 - doubling) };
+    let within =
+        if doubling >= CLASSES_LOG2 { ns >> (doubling - CLASSES_LOG2) } else { ns << (CLASSES_LOG2 - doubling) };
     let within = usize::try_from(within).unwrap_or(CLASSES).saturating_sub(CLASSES);
     usize::try_from(doubling).unwrap_or(DOUBLINGS) * CLASSES + within
 }

@@ -94,7 +94,12 @@ impl HttpTransport {
         let (sender, ended) = mpsc::channel(ENDED);
         let launcher = Launcher {
             handle: runtime.handle().clone(),
-            carrier: Arc::new(Carrier { endpoint, stamper: Arc::new(Stamper::new(clock)), max_body, idle: Mutex::default() }),
+            carrier: Arc::new(Carrier {
+                endpoint,
+                stamper: Arc::new(Stamper::new(clock)),
+                max_body,
+                idle: Mutex::default(),
+            }),
             epoch: Arc::new(watch::Sender::new(0)),
             ended: sender,
         };
@@ -198,7 +203,8 @@ impl Transport for HttpTransport {
     }
 
     fn report(&mut self) -> SelfReport {
-        self.launcher.carrier.stamper.report()
+        let Carrier { stamper, endpoint, .. } = self.launcher.carrier.as_ref();
+        SelfReport { resolved_in: Some(endpoint.resolved_in()), ..stamper.report() }
     }
 
     fn abandon(&mut self) {

@@ -95,13 +95,13 @@ impl Stamper {
 
     /// What was noted since the last report.
     pub(super) fn report(&self) -> SelfReport {
-        let [by_kernel, unaided] =
-            [&self.by_kernel, &self.unaided].map(|count| count.swap(0, Ordering::Relaxed));
+        let [by_kernel, unaided] = [&self.by_kernel, &self.unaided].map(|count| count.swap(0, Ordering::Relaxed));
         SelfReport {
             stamps: if by_kernel >= unaided && by_kernel > 0 { StampSource::Kernel } else { StampSource::Program },
             unaided,
             read_lag_p99: self.lag.take_p99(),
             clock_steps: self.steps.swap(0, Ordering::Relaxed),
+            resolved_in: None,
         }
     }
 
@@ -129,6 +129,7 @@ impl Stamper {
 }
 
 /// Nanoseconds since 1970 by the clock that the kernel stamps with.
+#[expect(clippy::disallowed_methods, reason = "an age needs the clock of the stamp; no instant of a record is of it")]
 fn wall_clock() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)

@@ -1,5 +1,8 @@
 //! The HTTP transport against small scripted servers on the loopback interface.
 
+mod faults;
+mod ways;
+
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -122,7 +125,12 @@ fn a_stream_is_kept_as_received_with_a_stamp_for_each_read() {
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("POST /v1/completions HTTP/1.1\r\n"), "{head}");
         assert!(head.contains("host: 127.0.0.1:") && head.contains("authorization: Bearer sk-test"), "{head}");
-        assert!(head.contains("x-request-id: r/c/7") && head.contains("user-agent: servegate/") && !head.contains("accept-encoding"), "{head}");
+        assert!(
+            head.contains("x-request-id: r/c/7")
+                && head.contains("user-agent: servegate/")
+                && !head.contains("accept-encoding"),
+            "{head}"
+        );
         assert_eq!(body, "{\"stream\":true}");
         say(stream, STREAM_HEAD);
         for event in ["data: one\n\n", "data: two\n\n", "data: [DONE]\n\n"] {
