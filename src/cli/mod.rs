@@ -14,6 +14,7 @@ mod gate;
 mod measure;
 mod run;
 mod schema;
+mod selfcheck;
 mod session;
 mod signals;
 mod sim;
@@ -21,6 +22,7 @@ mod simulated;
 mod table;
 mod target;
 mod terminal;
+mod trust;
 mod verify;
 
 use std::ffi::OsString;
@@ -74,6 +76,7 @@ enum Command {
     Schema(schema::Args),
     Verify(verify::Args),
     Sim(sim::Args),
+    Selfcheck(selfcheck::Args),
     Completions(completions::Args),
 }
 
@@ -119,6 +122,7 @@ fn dispatch(command: Command, terminal: &mut Terminal) -> Result<Exit, CliError>
         Command::Schema(args) => schema::run(&args, terminal),
         Command::Verify(args) => verify::run(&args, terminal),
         Command::Sim(args) => sim::run(&args, terminal),
+        Command::Selfcheck(args) => selfcheck::run(&args, terminal),
         Command::Completions(args) => completions::run(&args, terminal),
     }
 }

@@ -8,5 +8,6 @@ pub mod event;
 mod host;
 pub mod http;
 pub mod pass;
+pub mod selfcheck;
 #[cfg(test)]
 mod scripted;
