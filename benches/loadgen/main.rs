@@ -5,7 +5,7 @@
 //! are those of `servegate selfcheck` (`loadgen::selfcheck`).
 
 #![expect(clippy::print_stdout, reason = "a table is what it is for")]
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a measurement may end")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::integer_division, reason = "a measurement may end")]
 #![expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 
 mod bare;
@@ -56,10 +56,8 @@ fn main() {
     // `cargo bench` adds an argument of its own.
     let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let number = |place: usize| arguments[place].parse().unwrap();
-    let case = |place| Case {
-        streams: u32::try_from(number(place)).unwrap(),
-        gap: Duration::from_millis(number(place + 1)),
-    };
+    let case =
+        |place| Case { streams: u32::try_from(number(place)).unwrap(), gap: Duration::from_millis(number(place + 1)) };
     match arguments.first().map(String::as_str) {
         Some("serve") => {
             let gap = Duration::from_millis(number(1));

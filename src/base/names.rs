@@ -39,9 +39,9 @@ names! {
     /// The version of HTTP that a target is spoken to in.
     HttpVersion {
         /// HTTP/1.1.
-        Http1 = "1.1",
+        Http1 = "http1",
         /// HTTP/2: over TLS by agreement, in plain text by prior knowledge.
-        Http2 = "2",
+        Http2 = "http2",
     }
 }
 

@@ -94,7 +94,7 @@ impl Live {
             url: self.target.url.clone(),
             api_key: self.speaks.api_key.clone(),
             ca_file: self.target.ca_file.as_ref().map(PathBuf::from),
-            version: self.target.http,
+            version: self.target.protocol,
             proxy: self.target.proxy.clone(),
         }
     }

@@ -90,27 +90,15 @@ fn load(case: Case, found: &Found) -> Load {
 
 fn shown(trust: &Trust) -> String {
     let mut text = String::from(
-        "streams   TTFT error us   stamp error us   TPOT error us   sent late us   timer late us\n\
-         \x20            p50     p99      p50      p99     p50     p99    p50    p99     p50     p99\n",
+        "        TTFT error, us  stamp error, us TPOT error, us  sent late, us   timer late, us\n\
+         streams     p50     p99     p50     p99     p50     p99     p50     p99     p50     p99\n",
     );
     for load in &trust.loads {
-        let Load { ttft_us: a, stamp_us: b, tpot_us: c, sent_us: d, timer_us: e, .. } = load;
-        let _infallible = writeln!(
-            text,
-            "{:>7} {:>8.0} {:>7.0} {:>8.0} {:>8.0} {:>7.1} {:>7.1} {:>6.0} {:>6.0} {:>7.0} {:>7.0}{}",
-            load.streams,
-            a[0],
-            a[1],
-            b[0],
-            b[1],
-            c[0],
-            c[1],
-            d[0],
-            d[1],
-            e[0],
-            e[1],
-            if load.is_trusted() { "" } else { "  not trusted" }
-        );
+        let columns = [load.ttft_us, load.stamp_us, load.tpot_us, load.sent_us, load.timer_us];
+        let columns: Vec<String> = columns.iter().flatten().map(|us| format!("{us:>7.1}")).collect();
+        let columns = columns.join(" ");
+        let mark = if load.is_trusted() { "" } else { "  not trusted" };
+        let _infallible = writeln!(text, "{:>7} {columns}{mark}", load.streams);
     }
     let _infallible = match trust.streams {
         0 => writeln!(text, "this host is too busy, or too slow, to be trusted at any load"),

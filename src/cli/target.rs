@@ -76,7 +76,7 @@ impl TargetArgs {
             model: self.model.clone().unwrap_or_default(),
             api_key_env: self.api_key_env.clone(),
             ca_file: None,
-            http: HttpVersion::default(),
+            protocol: HttpVersion::default(),
             proxy: None,
             restart: None,
             ready: Ready::default(),

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
 use crate::artifact::run::HostEvidence;
 
 /// The processor's counters since boot, in ticks of the kernel.
@@ -56,6 +58,64 @@ fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }
 
+/// Files that are open besides connections: records, terminal, libraries.
+const OTHER_FILES: u64 = 64;
+
+/// Why the host cannot open as many connections as a cell needs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// Open files.
+    #[error("{needed} connections need as many open files, and the host allows {allowed}; raise it with `ulimit -n {}`", .needed + OTHER_FILES)]
+    Files {
+        /// Connections.
+        needed: u64,
+        /// The limit.
+        allowed: u64,
+    },
+    /// Local ports.
+    #[error(
+        "{needed} connections need as many local ports, and the host has {available}; widen net.ipv4.ip_local_port_range"
+    )]
+    Ports {
+        /// Connections.
+        needed: u64,
+        /// The range.
+        available: u64,
+    },
+}
+
+/// Makes room for so many connections, or says why there is none. The soft limit of open files is raised as far as the
+/// hard one allows.
+///
+/// # Errors
+/// See [`HostError`].
+pub fn make_room(connections: u64) -> Result<(), HostError> {
+    let ports = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok();
+    let range = ports.as_deref().and_then(|text| {
+        let mut ends = text.split_ascii_whitespace().map(|end| end.parse::<u64>().ok());
+        Some((ends.next()??, ends.next()??))
+    });
+    let files = getrlimit(Resource::RLIMIT_NOFILE).ok();
+    if let Some((soft, hard)) = files {
+        let wanted = connections.saturating_add(OTHER_FILES);
+        if soft < wanted && wanted <= hard && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_err() {
+            return Err(HostError::Files { needed: connections, allowed: soft });
+        }
+    }
+    admit(connections, files.map(|(_, hard)| hard), range)
+}
+
+fn admit(needed: u64, files: Option<u64>, ports: Option<(u64, u64)>) -> Result<(), HostError> {
+    if let Some(allowed) = files.filter(|allowed| needed.saturating_add(OTHER_FILES) > *allowed) {
+        return Err(HostError::Files { needed, allowed });
+    }
+    let available = ports.map(|(first, last)| last.saturating_sub(first).saturating_add(1));
+    match available.filter(|available| needed > *available) {
+        Some(available) => Err(HostError::Ports { needed, available }),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +139,17 @@ mod tests {
         }
         assert_eq!(before.since(before), None);
         assert_eq!(before.since(after), None, "counters never go back");
+    }
+
+    #[test]
+    fn connections_need_files_and_ports() {
+        assert_eq!(admit(1_000, Some(1_064), Some((32_768, 60_999))), Ok(()));
+        let files = admit(1_000, Some(1_063), None).unwrap_err();
+        assert_eq!(files, HostError::Files { needed: 1_000, allowed: 1_063 });
+        assert!(files.to_string().contains("ulimit -n 1064"), "{files}");
+        let ports = admit(10_000, None, Some((50_000, 50_999))).unwrap_err();
+        assert_eq!(ports, HostError::Ports { needed: 10_000, available: 1_000 });
+        assert_eq!(make_room(8), Ok(()));
     }
 
     #[test]

@@ -5,9 +5,9 @@
 pub mod codec;
 pub mod drive;
 pub mod event;
-mod host;
+pub mod host;
 pub mod http;
 pub mod pass;
-pub mod selfcheck;
 #[cfg(test)]
 mod scripted;
+pub mod selfcheck;

@@ -87,7 +87,7 @@ impl Control {
             // Control traffic goes the way of the measured requests, whatever the environment says.
             builder = builder.no_proxy();
         }
-        if target.http == HttpVersion::Http2 && target.url.starts_with("http:") {
+        if target.protocol == HttpVersion::Http2 && target.url.starts_with("http:") {
             builder = builder.http2_prior_knowledge();
         }
         if let Some(file) = &target.ca_file {
@@ -221,7 +221,7 @@ mod tests {
             model: "m".to_owned(),
             api_key_env: None,
             ca_file: None,
-            http: HttpVersion::default(),
+            protocol: HttpVersion::default(),
             proxy: None,
             restart: None,
             ready: Ready::default(),

@@ -74,10 +74,10 @@ static TARGET: Object = Object {
             doc: "a file with a CA certificate (PEM) to trust beside the system's",
         },
         Field {
-            name: "http",
+            name: "protocol",
             kind: Kind::Choice(http_versions),
-            need: Need::Default("1.1"),
-            doc: "the version of HTTP: `1.1`, or `2` with one request at a time on a connection",
+            need: Need::Default("http1"),
+            doc: "the version of HTTP: `http1`, or `http2` with one request at a time on a connection",
         },
         Field {
             name: "proxy",
@@ -218,7 +218,7 @@ fn target(view: &View<'_>, findings: &mut Findings) -> Option<Target> {
         model: view.text("model")?,
         api_key_env: view.text("api_key_env"),
         ca_file: view.text("ca_file"),
-        http: view.name("http", HttpVersion::from_id)?,
+        protocol: view.name("protocol", HttpVersion::from_id)?,
         proxy: view.read("proxy", scalar::url),
         restart,
         ready,

@@ -30,7 +30,7 @@ pub struct Target {
     /// File with a CA certificate (PEM) to trust beside the system's.
     pub ca_file: Option<String>,
     /// The version of HTTP that is spoken.
-    pub http: HttpVersion,
+    pub protocol: HttpVersion,
     /// A proxy that every connection is tunnelled through.
     pub proxy: Option<String>,
     /// How to restart the deployment.

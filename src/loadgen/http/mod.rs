@@ -46,7 +46,7 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(20);
 /// Ended exchanges that wait to be taken; more of them wait in their tasks.
 const ENDED: usize = 256;
 /// More workers do not help a generator that shares its host.
-const MOST_WORKERS: usize = 4;
+const MOST_WORKERS: usize = 1;
 
 /// Carries requests over HTTP in real time.
 pub struct HttpTransport {

@@ -33,7 +33,7 @@ mod linux {
     use super::{Context, Poll, ReadBuf, Received, TcpStream, io, ready};
 
     /// Room that is offered to one read: a stream's event is far smaller, and the room has to be zeroed.
-    const ROOM: usize = 16 << 10;
+    const ROOM: usize = 8 << 10;
 
     /// Reads one socket.
     pub(in crate::loadgen::http) struct Receiver {

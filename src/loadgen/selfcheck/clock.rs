@@ -12,9 +12,8 @@ const PERIOD: u64 = 2_000_000;
 
 /// The present, in nanoseconds since some instant before the host's start.
 pub fn monotonic() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
-        u64::try_from(Duration::from(now).as_nanos()).unwrap_or(u64::MAX)
-    })
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |now| u64::try_from(Duration::from(now).as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// A thread that only sleeps until absolute instants: how late it is, is the host's doing and nobody's fault.

@@ -142,7 +142,8 @@ pub fn measure(
     drop((transport, server.stdin.take()));
     let (events, written) = written(log)?;
     server.wait()?;
-    let mut passed = passed.ok_or_else(|| SelfcheckError::Failed { streams, what: "nothing was measured".to_owned() })??;
+    let mut passed =
+        passed.ok_or_else(|| SelfcheckError::Failed { streams, what: "nothing was measured".to_owned() })??;
     if let Some(stop) = passed.stop {
         return Err(SelfcheckError::Stopped { streams, stop });
     }

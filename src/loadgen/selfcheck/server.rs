@@ -123,8 +123,8 @@ fn request(mut stream: &TcpStream) -> Option<Value> {
     None
 }
 
-/// Writes every event when it is due, on one thread.
-fn send(shared: &Shared, gap: u64) {
+/// Writes every event when it is due, on one thread, as long as the process lives.
+fn send(shared: &Shared, gap: u64) -> ! {
     let mut waiting = shared.waiting();
     loop {
         let left = waiting.first_key_value().map(|((due, _), _)| due.saturating_sub(monotonic()));
