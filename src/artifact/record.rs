@@ -15,12 +15,20 @@ pub struct Record {
     pub due: Nanos,
     /// When it was sent.
     pub sent: Nanos,
+    /// How long its connection took to open; none where one was open already. TLS is part of it.
+    pub connect: Option<Nanos>,
+    /// Of this, the TLS handshake.
+    pub tls: Option<Nanos>,
+    /// When the response's head arrived.
+    pub head: Option<Nanos>,
     /// First body byte.
     pub first_byte: Option<Nanos>,
     /// First answer content (after reasoning); equals the first chunk when there is no reasoning.
     pub first_answer: Option<Nanos>,
     /// Chunks with content or reasoning, in order.
     pub chunks: Vec<Chunk>,
+    /// Reads of the socket that brought the body. Fewer than chunks: several came in one read and share its instant.
+    pub reads: u32,
     /// When the response ended or was given up.
     pub end: Nanos,
     /// Prompt tokens.

@@ -8,6 +8,7 @@ use crate::artifact::conditions::Conditions;
 use crate::artifact::record::Record;
 use crate::base::digest::Digest;
 use crate::base::names::{Api, Side};
+use crate::wire::transport::StampSource;
 
 /// Version of the stored format. An older reader refuses a newer run; a newer reader reads older ones.
 pub const FORMAT: u32 = 1;
@@ -91,4 +92,42 @@ pub struct CellEvidence {
     pub window_start_us: u64,
     /// The end of the last measured request.
     pub window_end_us: u64,
+    /// What the load generator tells about itself; absent before the cell was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientEvidence>,
+}
+
+/// What the load generator and its host tell about themselves in a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientEvidence {
+    /// Where the instants of arriving bytes come from.
+    pub stamps: StampSource,
+    /// Reads without a stamp of the kernel.
+    pub unaided_reads: u64,
+    /// 99th percentile of the time from the arrival of bytes to their reading, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_lag_p99_us: Option<u64>,
+    /// How often the wall clock was set.
+    pub clock_steps: u64,
+    /// How long the name of the host, or of its proxy, took to resolve, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve_us: Option<u64>,
+    /// How the host fared; absent where it does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostEvidence>,
+}
+
+/// How the load generator's host fared in a cell, as shares of all its processor time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostEvidence {
+    /// Processors.
+    pub cores: u32,
+    /// Not idle.
+    pub busy: f64,
+    /// Taken by the hypervisor for others.
+    pub steal: f64,
+    /// Used by the load generator itself.
+    pub own: f64,
 }

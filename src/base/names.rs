@@ -36,6 +36,23 @@ macro_rules! names {
 }
 
 names! {
+    /// The version of HTTP that a target is spoken to in.
+    HttpVersion {
+        /// HTTP/1.1.
+        Http1 = "http1",
+        /// HTTP/2: over TLS by agreement, in plain text by prior knowledge.
+        Http2 = "http2",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the macro has no place for a default")]
+impl Default for HttpVersion {
+    fn default() -> Self {
+        Self::Http1
+    }
+}
+
+names! {
     /// What is measured. Definitions: `docs/metrics.md`; computations: `artifact::metrics`.
     Metric {
         /// Time to first token: due instant to first content.

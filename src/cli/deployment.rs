@@ -15,7 +15,7 @@ use crate::base::units::Nanos;
 use crate::cli::error::CliError;
 use crate::cli::signals::Interrupt;
 use crate::loadgen::http::{HttpTarget, HttpTransport};
-use crate::probe::control::{Control, Proxy};
+use crate::probe::control::Control;
 use crate::probe::preflight::{Caution, Trial, preflight};
 use crate::probe::{conditions, restart};
 use crate::spec::target::Target;
@@ -94,6 +94,8 @@ impl Live {
             url: self.target.url.clone(),
             api_key: self.speaks.api_key.clone(),
             ca_file: self.target.ca_file.as_ref().map(PathBuf::from),
+            version: self.target.protocol,
+            proxy: self.target.proxy.clone(),
         }
     }
 
@@ -150,7 +152,7 @@ impl Deployment for Live {
     }
 
     fn boot(&mut self, side: Side, release: &str, _sequence: u32) -> Result<Boot, CliError> {
-        let control = Control::new(&self.target, self.speaks.api_key.clone(), Proxy::default())
+        let control = Control::new(&self.target, self.speaks.api_key.clone())
             .map_err(|error| CliError::failed(error.to_string()))?;
         let flag = self.flag();
         let time_to_ready = match &self.target.restart {

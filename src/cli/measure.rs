@@ -15,6 +15,7 @@ use crate::cli::signals::Interrupt;
 use crate::cli::table;
 use crate::cli::target::TargetArgs;
 use crate::cli::terminal::Terminal;
+use crate::cli::trust;
 use crate::store::files::check_writable;
 use crate::store::runs::read_run;
 
@@ -64,6 +65,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let name = args.session.clone().unwrap_or_else(new_name);
     check_names(&name, &args.release)?;
     let (_, plan) = files::workload(&args.workload, terminal)?;
+    trust::admit(&plan)?;
     check_writable(&args.out).map_err(|error| CliError::failed(error.to_string()))?;
     let side = match args.side {
         SideArg::Baseline => Side::Baseline,

@@ -16,6 +16,7 @@ mod measure;
 mod reach;
 mod run;
 mod schema;
+mod selfcheck;
 mod session;
 mod signals;
 mod sim;
@@ -23,6 +24,7 @@ mod simulated;
 mod table;
 mod target;
 mod terminal;
+mod trust;
 mod verify;
 
 use std::ffi::OsString;
@@ -76,6 +78,7 @@ enum Command {
     Schema(schema::Args),
     Verify(verify::Args),
     Sim(sim::Args),
+    Selfcheck(selfcheck::Args),
     Completions(completions::Args),
 }
 
@@ -121,6 +124,7 @@ fn dispatch(command: Command, terminal: &mut Terminal) -> Result<Exit, CliError>
         Command::Schema(args) => schema::run(&args, terminal),
         Command::Verify(args) => verify::run(&args, terminal),
         Command::Sim(args) => sim::run(&args, terminal),
+        Command::Selfcheck(args) => selfcheck::run(&args, terminal),
         Command::Completions(args) => completions::run(&args, terminal),
     }
 }

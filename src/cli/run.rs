@@ -12,6 +12,7 @@ use crate::cli::session::{check_names, new_name};
 use crate::cli::signals::Interrupt;
 use crate::cli::target::TargetArgs;
 use crate::cli::terminal::Terminal;
+use crate::cli::trust;
 use crate::store::baseline::Baselines;
 
 /// Measure a target, compare it with the active baseline, and decide
@@ -69,6 +70,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let _lock = outputs.prepare()?;
     let target = args.target.target(&config)?;
     let suites = files::suites(&args.policy, terminal)?;
+    suites.iter().try_for_each(|suite| trust::admit(&suite.plan))?;
     let store = Baselines::at(store);
     let interrupt = Interrupt::listen()?;
 

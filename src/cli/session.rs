@@ -148,7 +148,8 @@ impl Session<'_> {
         let speaks = deployment.speaks();
         let dialect = dialect::of(speaks.api);
         let template = Template::new(&dialect, &speaks.model, &speaks.extra_body);
-        let codec = Codec { dialect, template, api_key: speaks.api_key.clone() };
+        let run = format!("{}-{sequence:02}-{side}", self.name);
+        let codec = Codec { dialect, template, run, api_key: speaks.api_key.clone() };
         let manifest = Manifest {
             format: FORMAT,
             servegate: env!("CARGO_PKG_VERSION").to_owned(),
@@ -270,7 +271,7 @@ fn failed(error: &RunError) -> CliError {
 
 fn planned(cell: &PlannedCell) -> CellEvidence {
     let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
-    CellEvidence { name: cell.name.clone(), planned, attempted: 0, window_start_us: 0, window_end_us: 0 }
+    CellEvidence { name: cell.name.clone(), planned, attempted: 0, window_start_us: 0, window_end_us: 0, client: None }
 }
 
 fn definitions() -> BTreeMap<String, String> {

@@ -109,7 +109,7 @@ impl Deployment for Simulated {
         ]);
         let transport: Box<dyn Transport> = if self.real_time {
             let address = self.serve(deployment)?;
-            let target = HttpTarget { url: format!("http://{address}"), api_key: None, ca_file: None };
+            let target = HttpTarget { url: format!("http://{address}"), ..HttpTarget::default() };
             let transport = HttpTransport::connect(&target, self.interrupt.flag());
             Box::new(transport.map_err(|error| CliError::failed(error.to_string()))?)
         } else {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::base::names::Api;
+use crate::base::names::{Api, HttpVersion};
 use crate::cli::error::CliError;
 use crate::cli::files;
 use crate::spec::target::{Config, Ready, Target};
@@ -76,6 +76,8 @@ impl TargetArgs {
             model: self.model.clone().unwrap_or_default(),
             api_key_env: self.api_key_env.clone(),
             ca_file: None,
+            protocol: HttpVersion::default(),
+            proxy: None,
             restart: None,
             ready: Ready::default(),
             extra_body,

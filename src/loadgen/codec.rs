@@ -16,16 +16,19 @@ pub struct Codec {
     pub dialect: Dialect,
     /// Request body.
     pub template: Template,
+    /// Name of the run: the first part of every request's id.
+    pub run: String,
     /// The API key, which no record may repeat after the server.
     pub api_key: Option<Secret>,
 }
 
 impl Codec {
     /// The message of a planned request; its prompt's text is made here.
-    pub fn message(&self, request: &PlannedRequest) -> Message {
+    pub fn message(&self, cell: &PlannedCell, request: &PlannedRequest) -> Message {
         let text = prompt::text(&request.prompt);
         let body = self.template.body(&text, request.output_tokens, request.prompt.seed);
-        Message { path: self.dialect.path(), body }
+        let request_id = format!("{}/{}/{}", self.run, cell.name, request.number);
+        Message { request_id, path: self.dialect.path(), body }
     }
 
     fn without_key(&self, text: String) -> String {
@@ -44,9 +47,13 @@ impl Codec {
             request: request.number,
             due: stored(exchange.due),
             sent: stored(exchange.sent),
+            connect: exchange.connect.map(stored),
+            tls: exchange.tls.map(stored),
+            head: exchange.head.map(stored),
             first_byte: decoded.first_byte.map(stored),
             first_answer: decoded.first_answer.map(stored),
             chunks: decoded.chunks.iter().map(|chunk| Chunk { at: stored(chunk.at), ..*chunk }).collect(),
+            reads: u32::try_from(exchange.reads.len()).unwrap_or(u32::MAX),
             end: stored(exchange.end),
             prompt_tokens: decoded.prompt_tokens,
             cached_tokens: decoded.cached_tokens,
@@ -76,10 +83,12 @@ mod tests {
     #[test]
     fn a_planned_request_becomes_a_body_and_its_answer_a_record_in_whole_microseconds() {
         let dialect = dialect::of(Api::Completions);
-        let codec = Codec { dialect, template: Template::new(&dialect, "m", &serde_json::Map::new()), api_key: None };
+        let template = Template::new(&dialect, "m", &serde_json::Map::new());
+        let codec = Codec { dialect, template, run: "s1-00".to_owned(), api_key: None };
         let cell = cell("c1", Load::Closed { concurrency: 1 }, 0, 3);
         let request = &cell.requests[2];
-        let Message { path, body } = codec.message(request);
+        let Message { request_id, path, body } = codec.message(&cell, request);
+        assert_eq!(request_id, "s1-00/c1/2");
         let sent: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!((path, &sent["model"], &sent["max_tokens"]), ("/v1/completions", &json!("m"), &json!(8)));
         assert_eq!(sent["prompt"].as_str().unwrap().split(' ').count(), 2);
@@ -90,6 +99,7 @@ mod tests {
             due: Nanos(1_400),
             sent: Nanos(2_600),
             connect: None,
+            tls: None,
             status: Some(200),
             head: Some(Nanos(9_000)),
             reads: vec![Read { at: Nanos(10_499), end: body.len() }],

@@ -36,6 +36,8 @@ const MOST_CONNECTIONS: usize = 256;
 /// A request as it is sent.
 #[derive(Clone, Debug)]
 pub struct Message {
+    /// Names the request in the server's log.
+    pub request_id: String,
     /// Path and query of the URL.
     pub path: &'static str,
     /// JSON body.
@@ -240,6 +242,7 @@ impl<'p, 't> State<'p, 't> {
         self.transport.submit(Outbound {
             id,
             due,
+            request_id: composed.message.request_id,
             path: composed.message.path,
             body: composed.message.body,
             timeout: self.cell.timeout,
@@ -309,6 +312,7 @@ impl<'p, 't> State<'p, 't> {
             attempted: to_u32(self.ended + in_flight),
             window_start_us: micros(start),
             window_end_us: micros(self.window_end.max(start)),
+            client: None,
         }
     }
 }
@@ -399,6 +403,7 @@ mod tests {
             attempted: 20,
             window_start_us: 1_360_000,
             window_end_us: 3_420_000,
+            client: None,
         };
         assert_eq!(driven.evidence, evidence);
         assert_eq!(transport.spans.last().unwrap().1, Nanos::from_micros(evidence.window_end_us));

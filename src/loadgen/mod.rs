@@ -5,7 +5,9 @@
 pub mod codec;
 pub mod drive;
 pub mod event;
+pub mod host;
 pub mod http;
 pub mod pass;
 #[cfg(test)]
 mod scripted;
+pub mod selfcheck;

@@ -8,13 +8,14 @@ use std::thread;
 use std::time::Instant;
 
 use crate::artifact::record::Record;
-use crate::artifact::run::CellEvidence;
+use crate::artifact::run::{CellEvidence, ClientEvidence};
 use crate::base::units::Nanos;
 use crate::loadgen::codec::Codec;
 use crate::loadgen::drive::{Stop, drive};
 use crate::loadgen::event::Event;
+use crate::loadgen::host::Look;
 use crate::plan::request::{PlannedCell, PlannedRequest};
-use crate::wire::transport::{Exchange, Transport};
+use crate::wire::transport::{Exchange, SelfReport, StampSource, Transport};
 
 /// Exchanges that wait to be decoded; beyond it the load generator waits and says so.
 const QUEUE: usize = 64;
@@ -80,14 +81,32 @@ fn visit<'p>(
     let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
     events(Event::CellStarted { cell: &cell.name, planned });
     let (mut ended, mut failed, mut blocked) = (0, 0, Nanos::ZERO);
-    let driven = drive(cell, &|request| codec.message(request), transport, &mut |request, exchange| {
+    // What was noted before, between two cells, is not this cell's.
+    transport.report();
+    let before = Look::now();
+    let mut driven = drive(cell, &|request| codec.message(cell, request), transport, &mut |request, exchange| {
         ended += 1;
         failed += u32::from(!is_answered(&exchange));
         events(Event::Progress { cell: &cell.name, ended, planned, failed });
         send(queue, (cell, request, exchange), &mut blocked)
     });
+    driven.evidence.client = Some(client(transport.report(), before));
     events(Event::CellEnded { evidence: &driven.evidence, blocked });
     (driven.evidence, driven.stop)
+}
+
+/// What the load generator tells about itself. Virtual time has no host.
+fn client(report: SelfReport, before: Option<Look>) -> ClientEvidence {
+    let micros = |time: Nanos| time.to_stored_resolution().0.div_euclid(1_000);
+    let host = || Look::now()?.since(before?);
+    ClientEvidence {
+        stamps: report.stamps,
+        unaided_reads: report.unaided,
+        read_lag_p99_us: report.read_lag_p99.map(micros),
+        clock_steps: report.clock_steps,
+        resolve_us: report.resolved_in.map(micros),
+        host: if report.stamps == StampSource::Virtual { None } else { host() },
+    }
 }
 
 fn is_answered(exchange: &Exchange) -> bool {
@@ -122,7 +141,8 @@ mod tests {
 
     fn codec() -> Codec {
         let dialect = dialect::of(Api::Completions);
-        Codec { dialect, template: Template::new(&dialect, "m", &serde_json::Map::new()), api_key: None }
+        let template = Template::new(&dialect, "m", &serde_json::Map::new());
+        Codec { dialect, template, run: "r".to_owned(), api_key: None }
     }
 
     fn cells() -> [PlannedCell; 2] {

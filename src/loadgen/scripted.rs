@@ -79,7 +79,19 @@ impl Transport for Scripted {
         let (status, body) = if failure.is_none() { (Some(200), b"data".to_vec()) } else { (None, Vec::new()) };
         let reads = if body.is_empty() { Vec::new() } else { vec![Read { at: end, end: body.len() }] };
         let head = status.map(|_| end);
-        Wake::Ended(Box::new(Exchange { id, due, sent: due, connect: None, status, head, body, reads, end, failure }))
+        Wake::Ended(Box::new(Exchange {
+            id,
+            due,
+            sent: due,
+            connect: None,
+            tls: None,
+            status,
+            head,
+            body,
+            reads,
+            end,
+            failure,
+        }))
     }
 
     fn abandon(&mut self) {
@@ -118,5 +130,6 @@ pub(super) fn cell(name: &str, load: Load, warmup: u32, requests: u32) -> Planne
 /// The body tells which request it is: `w3` for a warm-up, `m3` for a measured one, `f30` for a filler.
 pub(super) fn compose(request: &PlannedRequest) -> Message {
     let kind = ["w", "m"].get(usize::try_from(request.prompt.seed).unwrap_or(usize::MAX)).unwrap_or(&"f");
-    Message { path: "/", body: Bytes::from(format!("{kind}{}", request.number)) }
+    let name = format!("{kind}{}", request.number);
+    Message { request_id: name.clone(), path: "/", body: Bytes::from(name) }
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
+use crate::base::names::HttpVersion;
 use crate::base::secret::Secret;
 use crate::base::units::Nanos;
 use crate::spec::target::{Ready, Target};
@@ -23,16 +24,6 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(100);
 /// The interrupt flag is looked at this often.
 const INTERRUPT_CHECK: Duration = Duration::from_millis(20);
-
-/// Which proxy control traffic takes. Measured traffic never takes one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Proxy {
-    /// None: control traffic goes the way of the measured requests.
-    #[default]
-    Direct,
-    /// The one that the environment names (`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`).
-    System,
-}
 
 /// Why a deployment could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +70,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::CaFile`] and [`ControlError::Setup`].
-    pub fn new(target: &Target, api_key: Option<Secret>, proxy: Proxy) -> Result<Self, ControlError> {
+    pub fn new(target: &Target, api_key: Option<Secret>) -> Result<Self, ControlError> {
         if CryptoProvider::get_default().is_none() {
             // Loses only against another thread that installs the same provider.
             drop(ring::default_provider().install_default());
@@ -89,8 +80,15 @@ impl Control {
             .timeout(REQUEST_LIMIT)
             .user_agent(concat!("servegate/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none());
-        if proxy == Proxy::Direct {
+        if let Some(url) = &target.proxy {
+            let proxy = reqwest::Proxy::all(url).map_err(|error| failed(error.to_string()))?;
+            builder = builder.proxy(proxy);
+        } else {
+            // Control traffic goes the way of the measured requests, whatever the environment says.
             builder = builder.no_proxy();
+        }
+        if target.protocol == HttpVersion::Http2 && target.url.starts_with("http:") {
+            builder = builder.http2_prior_knowledge();
         }
         if let Some(file) = &target.ca_file {
             builder = builder.tls_certs_merge(certificates(Path::new(file))?);
@@ -223,12 +221,14 @@ mod tests {
             model: "m".to_owned(),
             api_key_env: None,
             ca_file: None,
+            protocol: HttpVersion::default(),
+            proxy: None,
             restart: None,
             ready: Ready::default(),
             extra_body: serde_json::Map::new(),
             conditions: BTreeMap::new(),
         };
-        Control::new(&target, Some(Secret::new("sk-test")), Proxy::Direct).unwrap()
+        Control::new(&target, Some(Secret::new("sk-test"))).unwrap()
     }
 
     #[test]

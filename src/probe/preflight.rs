@@ -203,6 +203,7 @@ fn attempt(
     transport.submit(Outbound {
         id,
         due,
+        request_id: format!("servegate-preflight/{id}"),
         path: trial.dialect.path(),
         body: trial.template.body(PROMPT, TOKENS, 0),
         timeout: trial.timeout,
@@ -317,6 +318,7 @@ mod tests {
             due: Nanos::ZERO,
             sent: Nanos::ZERO,
             connect: None,
+            tls: None,
             status,
             head: None,
             body: Vec::new(),

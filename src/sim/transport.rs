@@ -196,6 +196,7 @@ impl Transport for SimTransport {
             due: request.due,
             sent,
             connect: None,
+            tls: None,
             status: None,
             head: None,
             body: Vec::new(),
@@ -278,6 +279,7 @@ mod tests {
         Outbound {
             id,
             due: Nanos::from_millis(due_ms),
+            request_id: String::new(),
             path: "/v1/chat/completions",
             body: Bytes::from(body),
             timeout: Nanos::from_secs(60),

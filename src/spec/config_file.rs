@@ -1,7 +1,7 @@
 //! `servegate.yaml`: its keys, and the text to a [`Config`].
 
 use crate::base::diagnostic::Diagnostic;
-use crate::base::names::{Api, Condition};
+use crate::base::names::{Api, Condition, HttpVersion};
 use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings, child};
 use crate::spec::scalar;
@@ -74,6 +74,18 @@ static TARGET: Object = Object {
             doc: "a file with a CA certificate (PEM) to trust beside the system's",
         },
         Field {
+            name: "protocol",
+            kind: Kind::Choice(http_versions),
+            need: Need::Default("http1"),
+            doc: "the version of HTTP: `http1`, or `http2` with one request at a time on a connection",
+        },
+        Field {
+            name: "proxy",
+            kind: Kind::Url,
+            need: Need::Optional,
+            doc: "an HTTP proxy that every connection is tunnelled through (`CONNECT`); the environment's is not used",
+        },
+        Field {
             name: "restart",
             kind: Kind::Object(&RESTART),
             need: Need::Optional,
@@ -129,6 +141,10 @@ static READY: Object = Object {
         },
     ],
 };
+
+fn http_versions() -> Vec<&'static str> {
+    HttpVersion::ALL.iter().map(|version| version.id()).collect()
+}
 
 fn apis() -> Vec<&'static str> {
     Api::ALL.iter().map(|api| api.id()).collect()
@@ -202,6 +218,8 @@ fn target(view: &View<'_>, findings: &mut Findings) -> Option<Target> {
         model: view.text("model")?,
         api_key_env: view.text("api_key_env"),
         ca_file: view.text("ca_file"),
+        protocol: view.name("protocol", HttpVersion::from_id)?,
+        proxy: view.read("proxy", scalar::url),
         restart,
         ready,
         extra_body,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::names::{Api, Condition};
+use crate::base::names::{Api, Condition, HttpVersion};
 use crate::base::units::Nanos;
 
 /// A validated `servegate.yaml`.
@@ -29,6 +29,10 @@ pub struct Target {
     pub api_key_env: Option<String>,
     /// File with a CA certificate (PEM) to trust beside the system's.
     pub ca_file: Option<String>,
+    /// The version of HTTP that is spoken.
+    pub protocol: HttpVersion,
+    /// A proxy that every connection is tunnelled through.
+    pub proxy: Option<String>,
     /// How to restart the deployment.
     pub restart: Option<Restart>,
     /// How to see that it is ready.

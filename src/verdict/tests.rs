@@ -1,7 +1,7 @@
 //! What a gate answers, on made-up runs.
 
 use crate::artifact::record::Outcome;
-use crate::artifact::run::Run;
+use crate::artifact::run::{ClientEvidence, HostEvidence, Run};
 use crate::base::names::{Condition, Metric, Role, Statistic};
 use crate::base::units::Nanos;
 use crate::compare::synthetic::policy::{check, relative, with};
@@ -10,6 +10,7 @@ use crate::spec::policy::{Check, Margin, Policy};
 use crate::verdict::case::Case;
 use crate::verdict::judge::judge;
 use crate::verdict::judgement::{CheckJudgement, PolicyJudgement, Verdict};
+use crate::wire::transport::StampSource;
 
 fn tpot(cell: &str) -> Check {
     check(Metric::Tpot, Statistic::P50, cell, relative(0.05))
@@ -409,4 +410,26 @@ fn garbage_beyond_the_baselines_fails_without_a_margin_and_the_checks_are_still_
     assert!(broken.checks.iter().any(|check| check.verdict == Verdict::Pass), "the numbers are judged");
     assert!(garbage(2, 2).findings.is_empty(), "as often as the baseline");
     assert!(garbage(0, 0).findings.is_empty());
+}
+
+#[test]
+fn a_run_on_a_host_without_time_to_spare_or_with_a_clock_that_jumps_does_not_count() {
+    let host = |steal: f64, unaided: u64| {
+        let mut sides = Sides::new(Shape::default(), |_, _| {});
+        for cell in sides.all().flat_map(|run| &mut run.manifest.cells) {
+            cell.client = Some(ClientEvidence {
+                stamps: StampSource::Kernel,
+                unaided_reads: unaided,
+                read_lag_p99_us: Some(3),
+                clock_steps: u64::from(unaided > 0),
+                resolve_us: Some(40),
+                host: Some(HostEvidence { cores: 2, busy: 0.5, steal, own: 0.1 }),
+            });
+        }
+        judged(&policy(), &sides).findings.iter().map(|finding| finding.code).collect::<Vec<_>>()
+    };
+    // 240 reads a cell.
+    assert!(host(0.09, 2).is_empty());
+    assert!(host(0.11, 0).contains(&"host-stolen"));
+    assert!(host(0.0, 3).contains(&"clock-fault"));
 }

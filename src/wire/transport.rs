@@ -3,6 +3,7 @@
 //! decoded after it has ended.
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::base::units::Nanos;
 
@@ -13,6 +14,8 @@ pub struct Outbound {
     pub id: u64,
     /// Sent at this instant, never earlier.
     pub due: Nanos,
+    /// Sent as `x-request-id`, so that the server's log can be joined.
+    pub request_id: String,
     /// Path and query of the URL.
     pub path: &'static str,
     /// JSON body.
@@ -63,6 +66,8 @@ pub struct Exchange {
     pub sent: Nanos,
     /// Whether the connection had to be opened for it, and how long that took.
     pub connect: Option<Nanos>,
+    /// Of this, the TLS handshake.
+    pub tls: Option<Nanos>,
     /// HTTP status, when a response head arrived.
     pub status: Option<u16>,
     /// When the response head arrived.
@@ -75,6 +80,39 @@ pub struct Exchange {
     pub end: Nanos,
     /// Why it ended early, when it did.
     pub failure: Option<Failure>,
+}
+
+/// Where the instants of arriving bytes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StampSource {
+    /// The kernel, when a segment arrived.
+    Kernel,
+    /// The program, when it read the socket: the waiting for a processor is in it.
+    Program,
+    /// The simulated engine's virtual time, which is exact.
+    Virtual,
+}
+
+/// What a transport tells about its own faults, since the last report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelfReport {
+    /// Where most instants of arriving bytes came from.
+    pub stamps: StampSource,
+    /// Reads that the kernel did not stamp.
+    pub unaided: u64,
+    /// 99th percentile of the time from the arrival of bytes to their reading; none without reads.
+    pub read_lag_p99: Option<Nanos>,
+    /// How often the wall clock was set.
+    pub clock_steps: u64,
+    /// How long the name of the host, or of its proxy, took to resolve, once for all connections.
+    pub resolved_in: Option<Nanos>,
+}
+
+impl SelfReport {
+    /// Of virtual time.
+    pub const VIRTUAL: Self =
+        Self { stamps: StampSource::Virtual, unaided: 0, read_lag_p99: None, clock_steps: 0, resolved_in: None };
 }
 
 /// Why [`Transport::wait`] returned.
@@ -103,6 +141,11 @@ pub trait Transport {
     /// Waits until a request ends, `until` comes (forever without it), or the user interrupts.
     /// With nothing in flight and no `until` it returns [`Wake::Reached`] at once.
     fn wait(&mut self, until: Option<Nanos>) -> Wake;
+
+    /// What was noted about the transport's own faults since the last call.
+    fn report(&mut self) -> SelfReport {
+        SelfReport::VIRTUAL
+    }
 
     /// Gives up every request in flight or waiting; none of them is reported.
     fn abandon(&mut self);

@@ -45,7 +45,8 @@ impl Session<'_> {
         let mut extra = serde_json::Map::new();
         extra.insert("ignore_eos".to_owned(), true.into());
         let dialect = dialect::of(Api::Chat);
-        let codec = Codec { dialect, template: Template::new(&dialect, MODEL, &extra), api_key: None };
+        let codec =
+            Codec { dialect, template: Template::new(&dialect, MODEL, &extra), run: "r".to_owned(), api_key: None };
         let cells: Vec<&PlannedCell> = plan.cells.iter().collect();
         let manifest = self.manifest(plan, sequence);
         let folder = format!("runs/{}/{}-{sequence:02}-{}", self.release, self.name, self.side.id());
@@ -64,6 +65,7 @@ impl Session<'_> {
             attempted: 0,
             window_start_us: 0,
             window_end_us: 0,
+            client: None,
         };
         Manifest {
             format: FORMAT,

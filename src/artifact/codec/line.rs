@@ -32,6 +32,12 @@ pub(super) struct Line<'a> {
     due_us: u64,
     sent_us: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    connect_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tls_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    head_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     first_byte_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first_answer_us: Option<u64>,
@@ -41,6 +47,9 @@ pub(super) struct Line<'a> {
     /// Absent: every chunk is one token. Empty: unknown for every chunk. Else one entry a chunk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chunk_tokens: Option<Vec<Option<u32>>>,
+    /// Absent: as many as chunks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reads: Option<u32>,
     end_us: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prompt_tokens: Option<u32>,
@@ -88,10 +97,14 @@ impl<'a> From<&'a Record> for Line<'a> {
             request: record.request,
             due_us: micros(record.due),
             sent_us: micros(record.sent),
+            connect_us: record.connect.map(micros),
+            tls_us: record.tls.map(micros),
+            head_us: record.head.map(micros),
             first_byte_us: record.first_byte.map(micros),
             first_answer_us: record.first_answer.map(micros),
             gaps_us,
             chunk_tokens,
+            reads: Some(record.reads).filter(|reads| *reads != count(&record.chunks)),
             end_us: micros(record.end),
             prompt_tokens: record.prompt_tokens,
             cached_tokens: record.cached_tokens,
@@ -133,8 +146,12 @@ impl Line<'_> {
             request: self.request,
             due: instant("due_us", self.due_us)?,
             sent: instant("sent_us", self.sent_us)?,
+            connect: self.connect_us.map(|us| instant("connect_us", us)).transpose()?,
+            tls: self.tls_us.map(|us| instant("tls_us", us)).transpose()?,
+            head: self.head_us.map(|us| instant("head_us", us)).transpose()?,
             first_byte: self.first_byte_us.map(|us| instant("first_byte_us", us)).transpose()?,
             first_answer: self.first_answer_us.map(|us| instant("first_answer_us", us)).transpose()?,
+            reads: self.reads.unwrap_or_else(|| count(&chunks)),
             chunks,
             end: instant("end_us", self.end_us)?,
             prompt_tokens: self.prompt_tokens,
@@ -152,6 +169,11 @@ impl Line<'_> {
     }
 }
 
+/// Most streams have a read for every chunk.
+fn count(chunks: &[Chunk]) -> u32 {
+    u32::try_from(chunks.len()).unwrap_or(u32::MAX)
+}
+
 /// What every stored record obeys, whoever made it.
 ///
 /// # Errors
@@ -166,10 +188,13 @@ pub(super) fn check(record: &Record) -> Result<(), String> {
     record.detail.as_deref().map_or(Ok(()), |detail| text("detail", detail, MAX_DETAIL))?;
 
     let mut before = ("due", record.due);
-    let steps = [("sent", Some(record.sent)), ("first_byte", record.first_byte)];
+    let steps = [("sent", Some(record.sent)), ("head", record.head), ("first_byte", record.first_byte)];
     let steps = steps.into_iter().filter_map(|(name, at)| at.map(|at| (name, at)));
     let chunks = record.chunks.iter().map(|chunk| ("chunk", chunk.at));
     whole("due", record.due)?;
+    for (name, time) in [("connect", record.connect), ("tls", record.tls)] {
+        time.map_or(Ok(()), |time| whole(name, time))?;
+    }
     for (name, at) in steps.chain(chunks).chain([("end", record.end)]) {
         whole(name, at)?;
         if at < before.1 {
@@ -278,7 +303,7 @@ mod tests {
         let text = serde_json::to_string(&Line::from(&samples::streamed(3, 1_000, 50, 10, 3))).unwrap();
         assert_eq!(
             text,
-            r#"{"cell":"c8","request":3,"due_us":1000000,"sent_us":1000000,"first_byte_us":1050000,"first_answer_us":1050000,"gaps_us":[50000,10000,10000],"end_us":1070000,"prompt_tokens":512,"cached_tokens":0,"output_tokens":3,"tokens_from":"usage","text_bytes":12,"finish":"length","outcome":"ok"}"#
+            r#"{"cell":"c8","request":3,"due_us":1000000,"sent_us":1000000,"head_us":1050000,"first_byte_us":1050000,"first_answer_us":1050000,"gaps_us":[50000,10000,10000],"end_us":1070000,"prompt_tokens":512,"cached_tokens":0,"output_tokens":3,"tokens_from":"usage","text_bytes":12,"finish":"length","outcome":"ok"}"#
         );
         let mut unknown = samples::streamed(3, 1_000, 50, 10, 3);
         unknown.chunks.iter_mut().for_each(|chunk| chunk.tokens = None);

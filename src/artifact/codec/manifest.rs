@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::artifact::codec::line::{self, CellTally};
 use crate::artifact::codec::{CodecError, MAX_MANIFEST, quoted};
 use crate::artifact::record::Record;
-use crate::artifact::run::{FORMAT, Manifest};
+use crate::artifact::run::{CellEvidence, FORMAT, Manifest};
 use crate::base::units::Nanos;
 
 /// Longest text of a manifest, in bytes.
@@ -112,6 +112,10 @@ fn check(manifest: &Manifest) -> Result<(), CodecError> {
     if manifest.time_to_ready_ms.is_some_and(|ms| !ms.is_finite() || ms < 0.0) {
         return Err(refusal("`time_to_ready_ms` is not a time"));
     }
+    let shares = |cell: &CellEvidence| cell.client.as_ref()?.host.map(|host| [host.busy, host.steal, host.own]);
+    if manifest.cells.iter().filter_map(shares).flatten().any(|share| !(0.0..=1.0).contains(&share)) {
+        return Err(refusal("a share of the host's processor time is not between 0 and 1"));
+    }
     let mut names = BTreeSet::new();
     for cell in &manifest.cells {
         if !names.insert(&cell.name) {
@@ -136,7 +140,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::artifact::codec::samples::streamed;
     use crate::artifact::conditions::Conditions;
-    use crate::artifact::run::{CellEvidence, ClockKind};
+    use crate::artifact::run::ClockKind;
     use crate::base::digest::Digest;
     use crate::base::names::{Api, Metric, Side};
 
@@ -149,6 +153,7 @@ pub(crate) mod tests {
                 attempted: u32::try_from(tally.records).unwrap(),
                 window_start_us: own().map(|record| record.due.0.div_euclid(1_000)).min().unwrap(),
                 window_end_us: own().map(|record| record.end.0.div_euclid(1_000)).max().unwrap(),
+                client: None,
                 name: name.clone(),
             }
         });

@@ -4,6 +4,7 @@ use crate::artifact::run::{ClockKind, Run};
 use crate::compare::evidence::Evidence;
 use crate::compare::rules::{Mismatch, whole};
 use crate::spec::policy::Policy;
+use crate::wire::transport::StampSource;
 
 pub(super) fn same_transport(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
     let clock = |run: &Run| match run.manifest.clock {
@@ -11,9 +12,22 @@ pub(super) fn same_transport(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatc
         ClockKind::Simulated => "virtual time",
     };
     let lengths = |run: &Run| if run.manifest.forced_length { "forced" } else { "free" };
+    let stamps = |run: &Run| match run.manifest.cells.iter().find_map(|cell| cell.client.as_ref()).map(|it| it.stamps) {
+        Some(StampSource::Kernel) => "by the kernel",
+        Some(StampSource::Program) => "by the program",
+        Some(StampSource::Virtual) => "in virtual time",
+        None => "nobody knows",
+    };
     [
         differs(evidence, "clock-differs", "the clock", clock, "a simulated run says nothing about a real deployment"),
         differs(evidence, "api-differs", "the interface", |run| run.manifest.api.id(), "measure through one interface"),
+        differs(
+            evidence,
+            "stamps-differ",
+            "where arriving bytes are stamped",
+            stamps,
+            "measure both sides on one host",
+        ),
         differs(evidence, "forced-length-differs", "output lengths", lengths, "set `extra_body` alike on both targets"),
     ]
     .into_iter()

@@ -167,6 +167,7 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
         attempted: traffic.requests,
         window_start_us: 0,
         window_end_us: 100_000 * u64::from(traffic.requests),
+        client: None,
     };
     Run {
         manifest: Manifest {
@@ -211,8 +212,12 @@ fn records(cell: &str, traffic: &Traffic) -> Vec<Record> {
             request,
             due,
             sent: sent.to_stored_resolution(),
+            connect: None,
+            tls: None,
+            head: chunks.first().map(|chunk| chunk.at),
             first_byte: chunks.first().map(|chunk| chunk.at),
             first_answer: chunks.first().map(|chunk| chunk.at),
+            reads: u32::try_from(chunks.len()).unwrap(),
             end: chunks.last().map_or(sent + Nanos::from_millis(1), |chunk| chunk.at),
             chunks,
             prompt_tokens: ok.then_some(100),

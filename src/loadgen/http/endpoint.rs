@@ -1,37 +1,39 @@
 //! Where requests go: the parsed URL, its addresses, TLS, and the headers that every request carries.
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::uri::{Authority, Scheme};
-use http::{HeaderMap, HeaderValue, Uri};
-use rustls::ClientConfig;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls_platform_verifier::Verifier;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::base::names::HttpVersion;
 use crate::base::secret::Secret;
+use crate::base::units::Nanos;
 use crate::loadgen::http::clock::Clock;
 use crate::loadgen::http::line::{Io, Line, Tap};
+use crate::loadgen::http::stamp::Stamper;
+use crate::loadgen::http::tls::{connector, protocol};
+use crate::loadgen::http::tunnel;
 use crate::wire::transport::Failure;
 
 /// A name must resolve, and one address must answer, within this time.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// Servers and gateways write it into their logs.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest text of a cause.
 const CAUSE_CHARS: usize = 240;
 
 /// A deployment as the measured path needs it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HttpTarget {
     /// `http://` or `https://`, host, optional port and path prefix.
     pub url: String,
@@ -39,6 +41,10 @@ pub struct HttpTarget {
     pub api_key: Option<Secret>,
     /// File with CA certificates (PEM) to trust beside the system's.
     pub ca_file: Option<PathBuf>,
+    /// The version of HTTP that is spoken; nothing is negotiated.
+    pub version: HttpVersion,
+    /// `http://host:port` of a proxy that every connection is tunnelled through (`CONNECT`).
+    pub proxy: Option<String>,
 }
 
 /// Why no transport could be made for a target.
@@ -47,6 +53,12 @@ pub enum HttpError {
     /// The URL is not usable.
     #[error("target url: {reason}; write it as http://host:port or https://host")]
     Url {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The proxy's URL is not usable.
+    #[error("proxy url: {reason}; write it as http://host:port")]
+    Proxy {
         /// What is wrong with it.
         reason: String,
     },
@@ -83,18 +95,24 @@ pub enum HttpError {
 /// A target, ready to be connected to.
 pub(super) struct Endpoint {
     authority: Authority,
+    /// `host:port` to ask a proxy for; none without one.
+    tunnel: Option<String>,
+    version: HttpVersion,
     /// Path in front of the API's paths, without a trailing slash.
     prefix: String,
     headers: HeaderMap,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// Of the host, or of the proxy.
     addresses: Vec<SocketAddr>,
+    /// How long the name took to resolve.
+    resolved_in: Nanos,
     /// Which of the addresses answered last.
     preferred: AtomicUsize,
 }
 
 impl Endpoint {
     /// Parses the URL, resolves the host once, and loads the certificates.
-    pub(super) async fn new(target: &HttpTarget) -> Result<Self, HttpError> {
+    pub(super) async fn new(target: &HttpTarget, clock: Clock) -> Result<Self, HttpError> {
         let url = |reason: &str| HttpError::Url { reason: reason.to_owned() };
         let uri: Uri = target.url.parse().map_err(|error: http::uri::InvalidUri| url(&error.to_string()))?;
         let authority = uri.authority().ok_or_else(|| url("it names no host"))?.clone();
@@ -109,14 +127,28 @@ impl Endpoint {
             Some(scheme) if *scheme == Scheme::HTTP => (None, 80),
             Some(scheme) if *scheme == Scheme::HTTPS => {
                 let name = ServerName::try_from(host.clone()).map_err(|error| url(&error.to_string()))?;
-                (Some((connector(target.ca_file.as_deref())?, name)), 443)
+                (Some((connector(target.ca_file.as_deref(), target.version)?, name)), 443)
             }
             _ => return Err(url("its scheme is neither http nor https")),
         };
-        let addresses = resolve(&host, authority.port_u16().unwrap_or(port)).await?;
+        let port = authority.port_u16().unwrap_or(port);
+        let start = clock.now();
+        let (addresses, tunnel) = match &target.proxy {
+            None => (resolve(&host, port).await?, None),
+            Some(proxy) => (proxy_addresses(proxy).await?, Some(format!("{}:{port}", authority.host()))),
+        };
+        let prefix = uri.path().trim_end_matches('/');
+        let prefix = match target.version {
+            HttpVersion::Http1 => prefix.to_owned(),
+            // HTTP/2 has no host header: scheme and authority are parts of the request.
+            HttpVersion::Http2 => format!("{}://{authority}{prefix}", if tls.is_some() { "https" } else { "http" }),
+        };
         Ok(Self {
-            headers: headers(&authority, target.api_key.as_ref())?,
-            prefix: uri.path().trim_end_matches('/').to_owned(),
+            headers: headers(&authority, target)?,
+            prefix,
+            tunnel,
+            version: target.version,
+            resolved_in: clock.now().since(start),
             authority,
             tls,
             addresses,
@@ -125,27 +157,46 @@ impl Endpoint {
     }
 
     /// The request for a path of the API.
-    pub(super) fn request<B>(&self, path: &str, body: B) -> Result<http::Request<B>, http::Error> {
+    pub(super) fn request<B>(&self, path: &str, id: &str, body: B) -> Result<http::Request<B>, http::Error> {
         let mut request = http::Request::post(format!("{}{path}", self.prefix)).body(body)?;
         request.headers_mut().clone_from(&self.headers);
+        request.headers_mut().insert(REQUEST_ID, HeaderValue::from_str(id)?);
         Ok(request)
     }
 
     /// Opens a connection, TLS handshake included.
-    pub(super) async fn open(&self, clock: Clock) -> Result<Line, Failure> {
-        let stream = self.connect().await?;
+    pub(super) async fn open(&self, stamper: &Arc<Stamper>) -> Result<Line, Failure> {
+        let mut stream = self.connect().await?;
+        if let Some(authority) = &self.tunnel {
+            let opened = timeout(CONNECT_LIMIT, tunnel::open(&mut stream, authority)).await;
+            opened.map_err(|_elapsed| Failure::Connect("no answer of the proxy".to_owned()))??;
+        }
         stream.set_nodelay(true).map_err(|error| Failure::Connect(cause(&error)))?;
-        let tap = Tap::new(stream, clock);
+        let tap = Tap::new(stream, Arc::clone(stamper));
         let stamps = tap.stamps();
-        let io: Box<dyn Io> = match &self.tls {
-            None => Box::new(tap),
+        let start = stamper.now();
+        let (io, tls): (Box<dyn Io>, _) = match &self.tls {
+            None => (Box::new(tap), None),
             Some((connector, name)) => match timeout(CONNECT_LIMIT, connector.connect(name.clone(), tap)).await {
-                Ok(Ok(stream)) => Box::new(stream),
+                Ok(Ok(stream)) if self.agreed(stream.get_ref().1.alpn_protocol()) => {
+                    (Box::new(stream), Some(stamper.now().since(start)))
+                }
+                Ok(Ok(_other)) => return Err(Failure::Tls("the server does not speak HTTP/2".to_owned())),
                 Ok(Err(error)) => return Err(Failure::Tls(cause(&error))),
                 Err(_elapsed) => return Err(Failure::Tls("no answer to the TLS handshake".to_owned())),
             },
         };
-        Line::start(io, stamps).await.map_err(|error| Failure::Connect(cause(&error)))
+        Line::start(self.version, io, Arc::clone(&stamps), tls).await.map_err(|error| Failure::Connect(cause(&error)))
+    }
+
+    /// Whether TLS agreed on the version that is spoken. A server that names none speaks HTTP/1.1.
+    fn agreed(&self, named: Option<&[u8]>) -> bool {
+        self.version == HttpVersion::Http1 || named == Some(protocol(self.version))
+    }
+
+    /// How long the host's name, or the proxy's, took to resolve.
+    pub(super) fn resolved_in(&self) -> Nanos {
+        self.resolved_in
     }
 
     /// Tries the addresses in turn, the one that answered last first.
@@ -174,43 +225,33 @@ async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, HttpError> {
     if addresses.is_empty() { Err(failed("the name has none".to_owned())) } else { Ok(addresses) }
 }
 
-fn headers(authority: &Authority, api_key: Option<&Secret>) -> Result<HeaderMap, HttpError> {
+async fn proxy_addresses(proxy: &str) -> Result<Vec<SocketAddr>, HttpError> {
+    let refused = |reason: &str| HttpError::Proxy { reason: reason.to_owned() };
+    let uri: Uri = proxy.parse().map_err(|error: http::uri::InvalidUri| refused(&error.to_string()))?;
+    let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
+    match (uri.scheme_str(), authority) {
+        (Some("http"), Some(authority)) => {
+            resolve(authority.host().trim_matches(['[', ']']), authority.port_u16().unwrap_or(80)).await
+        }
+        _ => Err(refused("it is no http URL with a host, or it holds a user")),
+    }
+}
+
+fn headers(authority: &Authority, target: &HttpTarget) -> Result<HeaderMap, HttpError> {
     let mut headers = HeaderMap::new();
-    let host =
-        HeaderValue::from_str(authority.as_str()).map_err(|error| HttpError::Url { reason: error.to_string() })?;
-    headers.insert(HOST, host);
+    if target.version == HttpVersion::Http1 {
+        let host = HeaderValue::from_str(authority.as_str());
+        headers.insert(HOST, host.map_err(|error| HttpError::Url { reason: error.to_string() })?);
+    }
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("servegate/", env!("CARGO_PKG_VERSION"))));
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(key) = api_key {
+    if let Some(key) = &target.api_key {
         let mut bearer = HeaderValue::try_from(format!("Bearer {}", key.reveal())).ok().ok_or(HttpError::ApiKey)?;
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
     }
     Ok(headers)
-}
-
-fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, HttpError> {
-    let provider = Arc::new(ring::default_provider());
-    let failed = |error: rustls::Error| HttpError::Tls { cause: error.to_string() };
-    let extra = ca_file.map_or(Ok(Vec::new()), certificates)?;
-    let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&provider)).map_err(failed)?;
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(failed)?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsConnector::from(Arc::new(config)))
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, HttpError> {
-    let failed = |cause: String| HttpError::CaFile { path: path.to_owned(), cause };
-    let pem = fs::read(path).map_err(|error| failed(error.to_string()))?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    let found = found.map_err(|error| failed(error.to_string()))?;
-    if found.is_empty() { Err(failed("it holds no certificate".to_owned())) } else { Ok(found) }
 }
 
 /// An error with its causes, as one bounded line without control characters.

@@ -12,6 +12,7 @@ use crate::base::units::Nanos;
 use crate::loadgen::http::clock::Clock;
 use crate::loadgen::http::endpoint::{Endpoint, cause};
 use crate::loadgen::http::line::{Line, Stamps};
+use crate::loadgen::http::stamp::Stamper;
 use crate::wire::transport::{Exchange, Failure, Outbound, Read};
 
 /// Room for a usual stream, so that the body rarely moves while it grows.
@@ -29,8 +30,8 @@ const OPENED_AT_ONCE: usize = 16;
 pub(super) struct Carrier {
     /// Where requests go.
     pub(super) endpoint: Endpoint,
-    /// The run's clock.
-    pub(super) clock: Clock,
+    /// The run's clock, and what turns the kernel's stamps into its instants.
+    pub(super) stamper: Arc<Stamper>,
     /// Longest response body in bytes.
     pub(super) max_body: usize,
     /// Open connections without a request.
@@ -43,8 +44,9 @@ impl Carrier {
         let mut exchange = Exchange {
             id: request.id,
             due: request.due,
-            sent: self.clock.now(),
+            sent: self.stamper.now(),
             connect: None,
+            tls: None,
             status: None,
             head: None,
             body: Vec::new(),
@@ -55,7 +57,7 @@ impl Carrier {
         match self.attempt(&request, &mut exchange).await {
             Ok(end) => exchange.end = end,
             Err(failure) => {
-                exchange.end = self.clock.now();
+                exchange.end = self.stamper.now();
                 exchange.failure = Some(failure);
             }
         }
@@ -76,11 +78,12 @@ impl Carrier {
                 Err(failure) => return Err(failure),
             }
         }
-        let start = self.clock.now();
-        let deadline = self.clock.instant(request.due + request.timeout);
-        let opened = timeout_at(deadline, self.endpoint.open(self.clock)).await;
-        exchange.connect = Some(self.clock.now().since(start));
+        let start = self.stamper.now();
+        let deadline = self.stamper.clock().instant(request.due + request.timeout);
+        let opened = timeout_at(deadline, self.endpoint.open(&self.stamper)).await;
+        exchange.connect = Some(self.stamper.now().since(start));
         let mut line = opened.map_err(|_elapsed| Failure::TimedOut)??;
+        exchange.tls = line.tls;
         let end = self.talk(&mut line, request, exchange).await?;
         self.put_idle(line).await;
         Ok(end)
@@ -90,7 +93,7 @@ impl Carrier {
     /// the close followed too fast for the request to have been worked on. Real servers do it
     /// (llama.cpp's once in ten requests); it says nothing about the deployment.
     fn crossed(&self, stamps: &Stamps, exchange: &Exchange) -> bool {
-        let crossed = |wrote| self.clock.now().since(wrote) < CLOSE_CROSSED;
+        let crossed = |wrote| self.stamper.now().since(wrote) < CLOSE_CROSSED;
         exchange.status.is_none() && stamps.wrote().is_none_or(crossed)
     }
 
@@ -110,7 +113,7 @@ impl Carrier {
                 self.put_idle(opened?).await;
             }
             let carrier = Arc::clone(&self);
-            opening.spawn(async move { carrier.endpoint.open(carrier.clock).await });
+            opening.spawn(async move { carrier.endpoint.open(&carrier.stamper).await });
         }
         while let Some(opened) = opening.join_next().await {
             if let Ok(opened) = opened {
@@ -124,7 +127,7 @@ impl Carrier {
     async fn take_idle(&self) -> Option<Line> {
         loop {
             let mut line = self.idle().pop()?;
-            if self.clock.now().since(line.stamps.read()) < IDLE_LIMIT && line.is_usable().await {
+            if self.stamper.now().since(line.stamps.read()) < IDLE_LIMIT && line.is_usable().await {
                 return Some(line);
             }
         }
@@ -146,7 +149,7 @@ impl Carrier {
         let talked = tokio::select! {
             biased;
             talked = self.converse(line, request, exchange) => talked,
-            failure = watch(&stamps, self.clock, request) => Err(failure),
+            failure = watch(&stamps, self.stamper.clock(), request) => Err(failure),
         };
         if let Some(at) = stamps.wrote() {
             exchange.sent = at;
@@ -156,20 +159,21 @@ impl Carrier {
 
     /// The conversation itself; gives the instant of the response's last byte.
     async fn converse(&self, line: &mut Line, request: &Outbound, exchange: &mut Exchange) -> Result<Nanos, Failure> {
-        let Line { sender, driver, stamps } = line;
-        let message =
-            self.endpoint.request(request.path, Full::new(request.body.clone())).map_err(|error| cut(&error))?;
-        let response = driver.until(sender.send_request(message)).await.map_err(|error| cut(&error))?;
+        let Line { sender, driver, stamps, .. } = line;
+        let message = Full::new(request.body.clone());
+        let message = self.endpoint.request(request.path, &request.request_id, message).map_err(|error| cut(&error))?;
+        let response = driver.until(sender.send(message)).await.map_err(|error| cut(&error))?;
         exchange.head = Some(stamps.read());
         exchange.status = Some(response.status().as_u16());
-        let framed = [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|name| response.headers().contains_key(name));
+        let framed = sender.frames_bodies()
+            || [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|name| response.headers().contains_key(name));
         let mut body = response.into_body();
         while let Some(frame) = driver.until(body.frame()).await {
             let Ok(data) = frame.map_err(|error| cut(&error))?.into_data() else { continue };
             self.keep(&data, stamps.read(), exchange)?;
         }
         // Without framing the response ends where the connection is closed.
-        Ok(if framed { stamps.read() } else { self.clock.now() })
+        Ok(if framed { stamps.read() } else { self.stamper.now() })
     }
 
     /// Appends bytes of the body; frames of one socket read are one [`Read`].

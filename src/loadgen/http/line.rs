@@ -1,21 +1,27 @@
-//! One HTTP/1.1 connection: the socket with its stamps, and hyper's connection driven inside the task of
+//! One connection: the socket with its stamps, and hyper's connection driven inside the task of
 //! the exchange that uses it. So nothing reads the socket between a body frame's read and its stamp.
 
 use std::io;
+use std::mem;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::client::conn::http1::{Builder, Connection, SendRequest};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::rt::Executor;
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::base::names::HttpVersion;
 use crate::base::units::Nanos;
-use crate::loadgen::http::clock::Clock;
+use crate::loadgen::http::receive::{Received, Receiver};
+use crate::loadgen::http::stamp::Stamper;
 
 /// What hyper reads and writes: the socket itself, or TLS over it.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -25,7 +31,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 /// The newest instants of a connection's socket.
 #[derive(Debug)]
 pub(super) struct Stamps {
-    clock: Clock,
+    stamper: Arc<Stamper>,
     read: AtomicU64,
     wrote: AtomicU64,
 }
@@ -34,13 +40,16 @@ pub(super) struct Stamps {
 const UNWRITTEN: u64 = u64::MAX;
 
 impl Stamps {
-    fn new(clock: Clock) -> Self {
-        Self { clock, read: AtomicU64::new(clock.now().0), wrote: AtomicU64::new(UNWRITTEN) }
+    fn new(stamper: Arc<Stamper>) -> Self {
+        let now = stamper.now();
+        Self { stamper, read: AtomicU64::new(now.0), wrote: AtomicU64::new(UNWRITTEN) }
     }
 
-    /// The one place where the arrival of bytes gets its instant: user space, right after the read.
-    fn received(&self) {
-        self.read.store(self.clock.now().0, Ordering::Relaxed);
+    /// The one place where the arrival of bytes gets its instant. It never goes back: what was read later did not
+    /// arrive earlier.
+    fn received(&self, kernel: Option<i64>) {
+        let stamped = self.stamper.stamp(kernel);
+        self.read.fetch_max(stamped.at.0, Ordering::Relaxed);
     }
 
     fn handed_over(&self, at: Nanos) {
@@ -68,12 +77,13 @@ impl Stamps {
 /// The socket, stamping what passes. It lies below TLS.
 pub(super) struct Tap {
     stream: TcpStream,
+    receiver: Receiver,
     stamps: Arc<Stamps>,
 }
 
 impl Tap {
-    pub(super) fn new(stream: TcpStream, clock: Clock) -> Self {
-        Self { stream, stamps: Arc::new(Stamps::new(clock)) }
+    pub(super) fn new(stream: TcpStream, stamper: Arc<Stamper>) -> Self {
+        Self { receiver: Receiver::of(&stream), stream, stamps: Arc::new(Stamps::new(stamper)) }
     }
 
     pub(super) fn stamps(&self) -> Arc<Stamps> {
@@ -84,7 +94,7 @@ impl Tap {
         &mut self,
         write: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        let at = self.stamps.clock.now();
+        let at = self.stamps.stamper.now();
         let written = ready!(write(Pin::new(&mut self.stream)))?;
         if written > 0 {
             self.stamps.handed_over(at);
@@ -94,11 +104,11 @@ impl Tap {
 }
 
 impl AsyncRead for Tap {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
-            self.stamps.received();
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, receiver, stamps } = self.get_mut();
+        let Received { bytes, kernel } = ready!(receiver.poll(stream, cx, buf))?;
+        if bytes > 0 {
+            stamps.received(kernel);
         }
         Poll::Ready(Ok(()))
     }
@@ -133,26 +143,91 @@ impl AsyncWrite for Tap {
 /// An open connection that carries one request at a time.
 pub(super) struct Line {
     /// hyper's handle for requests.
-    pub(super) sender: SendRequest<Full<Bytes>>,
+    pub(super) sender: Sender,
     /// Drives the handle and the bodies it gave out.
     pub(super) driver: Driver,
     /// Instants of the socket.
     pub(super) stamps: Arc<Stamps>,
+    /// How long its TLS handshake took.
+    pub(super) tls: Option<Nanos>,
 }
+
+/// hyper's handle for requests, by version of HTTP.
+pub(super) enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Sender {
+    async fn ready(&mut self) -> Result<(), hyper::Error> {
+        match self {
+            Self::Http1(sender) => sender.ready().await,
+            Self::Http2(sender) => sender.ready().await,
+        }
+    }
+
+    /// Sends a request and waits for the head of its response.
+    pub(super) async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, hyper::Error> {
+        match self {
+            Self::Http1(sender) => sender.send_request(request).await,
+            Self::Http2(sender) => sender.send_request(request).await,
+        }
+    }
+
+    /// Whether the end of a body is part of the protocol, whatever the response's headers say.
+    pub(super) fn frames_bodies(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
+}
+
+type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// hyper's side of a connection, polled by whoever waits for it.
 pub(super) struct Driver {
     /// None once it has ended.
-    connection: Option<Pin<Box<Http1>>>,
+    connection: Option<Task<Result<(), hyper::Error>>>,
+    /// What an HTTP/2 connection is made of beside it.
+    tasks: Vec<Task<()>>,
+    spawned: Spawned,
 }
 
-type Http1 = Connection<TokioIo<Box<dyn Io>>, Full<Bytes>>;
+/// Keeps what hyper would spawn, so that it runs inside the exchange's task as well.
+#[derive(Clone, Default)]
+struct Spawned(Arc<Mutex<Vec<Task<()>>>>);
+
+impl Spawned {
+    fn take(&self) -> Vec<Task<()>> {
+        mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawned {
+    fn execute(&self, task: F) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(task));
+    }
+}
 
 impl Line {
-    /// Starts HTTP/1.1 on an open socket.
-    pub(super) async fn start(io: Box<dyn Io>, stamps: Arc<Stamps>) -> Result<Self, hyper::Error> {
-        let (sender, connection) = Builder::new().handshake(TokioIo::new(io)).await?;
-        Ok(Self { sender, driver: Driver { connection: Some(Box::pin(connection)) }, stamps })
+    /// Starts HTTP on an open socket.
+    pub(super) async fn start(
+        version: HttpVersion,
+        io: Box<dyn Io>,
+        stamps: Arc<Stamps>,
+        tls: Option<Nanos>,
+    ) -> Result<Self, hyper::Error> {
+        let (io, spawned) = (TokioIo::new(io), Spawned::default());
+        let (sender, connection): (_, Task<_>) = match version {
+            HttpVersion::Http1 => {
+                let (sender, connection) = http1::Builder::new().handshake(io).await?;
+                (Sender::Http1(sender), Box::pin(connection))
+            }
+            HttpVersion::Http2 => {
+                let (sender, connection) = http2::Builder::new(spawned.clone()).handshake(io).await?;
+                (Sender::Http2(sender), Box::pin(connection))
+            }
+        };
+        let driver = Driver { connection: Some(connection), tasks: Vec::new(), spawned };
+        Ok(Self { sender, driver, stamps, tls })
     }
 
     /// Whether a request may be sent now. A connection between two requests is ready at once, or the
@@ -173,14 +248,28 @@ impl Driver {
     pub(super) async fn until<F: Future>(&mut self, event: F) -> F::Output {
         let mut event = std::pin::pin!(event);
         std::future::poll_fn(|cx| {
-            if let Some(connection) = &mut self.connection
-                && connection.as_mut().poll(cx).is_ready()
-            {
-                // Its error, if any, comes out of the event as well.
-                self.connection = None;
-            }
+            self.drive(cx);
             event.as_mut().poll(cx)
         })
         .await
+    }
+
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(connection) = &mut self.connection
+            && connection.as_mut().poll(cx).is_ready()
+        {
+            // Its error, if any, comes out of the event as well.
+            self.connection = None;
+        }
+        self.tasks.retain_mut(|task| task.as_mut().poll(cx).is_pending());
+        // A task that is new has to be polled once to be woken at all.
+        loop {
+            let mut fresh = self.spawned.take();
+            if fresh.is_empty() {
+                return;
+            }
+            fresh.retain_mut(|task| task.as_mut().poll(cx).is_pending());
+            self.tasks.append(&mut fresh);
+        }
     }
 }

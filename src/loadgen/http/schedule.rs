@@ -123,6 +123,7 @@ mod tests {
             let request = Outbound {
                 id,
                 due: start + Nanos::from_micros(after),
+                request_id: String::new(),
                 path: "/",
                 body: Bytes::new(),
                 timeout: Nanos::from_secs(1),

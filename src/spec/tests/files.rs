@@ -110,6 +110,8 @@ targets:
     model: llama
     api_key_env: STAGING_KEY
     ca_file: ca.pem
+    protocol: http2
+    proxy: http://proxy:3128
     restart:
       command:
         - ./restart.sh

@@ -1,8 +1,14 @@
-//! The load generator kept its own schedule: a lag of its own would be counted as the deployment's latency.
+//! The load generator kept its own schedule, on a host that let it.
 
-use crate::artifact::run::Run;
+use crate::artifact::run::{ClientEvidence, Run};
 use crate::artifact::validity::CellValidity;
 use crate::verdict::rules::Fault;
+use crate::wire::transport::StampSource;
+
+/// The largest share of the host's processor time that its hypervisor may take for others.
+const MOST_STEAL: f64 = 0.1;
+/// One read in so many may lack the kernel's stamp.
+const UNAIDED_IN: u64 = 100;
 
 pub(super) fn saturated(_: &Run, validity: &CellValidity) -> Option<Fault> {
     (!validity.kept_schedule()).then(|| Fault {
@@ -14,4 +20,37 @@ pub(super) fn saturated(_: &Run, validity: &CellValidity) -> Option<Fault> {
         ),
         fix: "give the load generator more CPU or less load",
     })
+}
+
+/// The hypervisor left the host its processors.
+pub(super) fn stolen(run: &Run, validity: &CellValidity) -> Option<Fault> {
+    let steal = client(run, validity)?.host?.steal;
+    (steal > MOST_STEAL).then(|| Fault {
+        code: "host-stolen",
+        seen: format!(
+            "ran on a host that lost {:.0} % of its processor time to others where {:.0} % are allowed",
+            100.0 * steal,
+            100.0 * MOST_STEAL
+        ),
+        fix: "measure from a host of its own, or at a quieter time",
+    })
+}
+
+/// Instants are of one kind: where the kernel stamps, nearly every read has its stamp.
+pub(super) fn unstamped(run: &Run, validity: &CellValidity) -> Option<Fault> {
+    let ClientEvidence { stamps, unaided_reads, clock_steps, .. } = client(run, validity)?;
+    let records = run.records.iter().filter(|record| record.cell == validity.cell);
+    let reads: u64 = records.map(|record| u64::from(record.reads)).sum();
+    let many = *stamps == StampSource::Kernel && unaided_reads.saturating_mul(UNAIDED_IN) > reads;
+    many.then(|| Fault {
+        code: "clock-fault",
+        seen: format!(
+            "has {unaided_reads} reads without a stamp of the kernel among {reads} (the wall clock was set {clock_steps} times)"
+        ),
+        fix: "keep the host's wall clock from being set while it measures",
+    })
+}
+
+fn client<'a>(run: &'a Run, validity: &CellValidity) -> Option<&'a ClientEvidence> {
+    run.manifest.cells.iter().find(|cell| cell.name == validity.cell)?.client.as_ref()
 }

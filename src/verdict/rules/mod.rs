@@ -41,6 +41,8 @@ const RUN_RULES: &[RunRule] = &[
     records::contradictory,
     records::out_of_order,
     client::saturated,
+    client::stolen,
+    client::unstamped,
 ];
 
 type MeasurementRule = fn(&Screening<'_>) -> Vec<Finding>;

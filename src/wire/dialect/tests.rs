@@ -24,7 +24,7 @@ fn exchange<T: AsRef<[u8]>>(pieces: &[T]) -> Exchange {
     }
     let end = Nanos::from_secs(9);
     let (due, sent, head) = (Nanos::ZERO, Nanos(1), Some(Nanos::from_millis(9)));
-    Exchange { id: 1, due, sent, connect: None, status: Some(200), head, body, reads, end, failure: None }
+    Exchange { id: 1, due, sent, connect: None, tls: None, status: Some(200), head, body, reads, end, failure: None }
 }
 
 /// The frames of some events, one piece each.

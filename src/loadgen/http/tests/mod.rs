@@ -1,5 +1,8 @@
 //! The HTTP transport against small scripted servers on the loopback interface.
 
+mod faults;
+mod ways;
+
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -87,7 +90,8 @@ fn chunk(stream: &mut impl Write, data: &str) {
 const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
 fn transport(url: &str, max_body: usize) -> HttpTransport {
-    let target = HttpTarget { url: url.to_owned(), api_key: Some(Secret::new("sk-test")), ca_file: None };
+    let api_key = Some(Secret::new("sk-test"));
+    let target = HttpTarget { url: url.to_owned(), api_key, ..HttpTarget::default() };
     HttpTransport::with_max_body(&target, Arc::default(), max_body).unwrap()
 }
 
@@ -95,6 +99,7 @@ fn outbound(id: u64, due: Nanos) -> Outbound {
     Outbound {
         id,
         due,
+        request_id: format!("r/c/{id}"),
         path: "/v1/completions",
         body: Bytes::from_static(b"{\"stream\":true}"),
         timeout: Nanos::from_secs(20),
@@ -120,7 +125,12 @@ fn a_stream_is_kept_as_received_with_a_stamp_for_each_read() {
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("POST /v1/completions HTTP/1.1\r\n"), "{head}");
         assert!(head.contains("host: 127.0.0.1:") && head.contains("authorization: Bearer sk-test"), "{head}");
-        assert!(head.contains("user-agent: servegate/") && !head.contains("accept-encoding"), "{head}");
+        assert!(
+            head.contains("x-request-id: r/c/7")
+                && head.contains("user-agent: servegate/")
+                && !head.contains("accept-encoding"),
+            "{head}"
+        );
         assert_eq!(body, "{\"stream\":true}");
         say(stream, STREAM_HEAD);
         for event in ["data: one\n\n", "data: two\n\n", "data: [DONE]\n\n"] {
@@ -371,7 +381,7 @@ fn tls_works_with_a_ca_of_its_own_and_not_without() {
             }
         }
     });
-    let target = |ca_file| HttpTarget { url: format!("https://{address}/base/"), api_key: None, ca_file };
+    let target = |ca_file| HttpTarget { url: format!("https://{address}/base/"), ca_file, ..HttpTarget::default() };
     let trusted = target(Some(testdata.join("ca.pem")));
     let mut transport = HttpTransport::connect(&trusted, Arc::default()).unwrap();
     transport.prepare(1);
@@ -398,7 +408,7 @@ fn abandoned_requests_are_not_reported_and_an_interrupt_is_noticed() {
         say(stream, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
         true
     });
-    let target = HttpTarget { url: format!("http://{}", server.address), api_key: None, ca_file: None };
+    let target = HttpTarget { url: format!("http://{}", server.address), ..HttpTarget::default() };
     let interrupt = Arc::new(AtomicBool::new(false));
     let mut transport = HttpTransport::connect(&target, Arc::clone(&interrupt)).unwrap();
     let now = transport.now();
@@ -416,7 +426,7 @@ fn abandoned_requests_are_not_reported_and_an_interrupt_is_noticed() {
 #[test]
 fn targets_that_cannot_be_used_are_refused_by_name() {
     let refuse = |url: &str| {
-        let target = HttpTarget { url: url.to_owned(), api_key: None, ca_file: None };
+        let target = HttpTarget { url: url.to_owned(), ..HttpTarget::default() };
         HttpTransport::connect(&target, Arc::default()).err().unwrap().to_string()
     };
     assert!(refuse("ftp://host").contains("neither http nor https"));
@@ -427,6 +437,7 @@ fn targets_that_cannot_be_used_are_refused_by_name() {
         url: "https://127.0.0.1:1".to_owned(),
         api_key: Some(Secret::new("a\nb")),
         ca_file: Some("/nowhere/ca.pem".into()),
+        ..HttpTarget::default()
     };
     assert!(matches!(HttpTransport::connect(&target, Arc::default()), Err(HttpError::CaFile { .. })));
     let target = HttpTarget { ca_file: None, ..target };

@@ -1,0 +1,198 @@
+//! The stored result of `servegate selfcheck`: up to which load this host's numbers may be trusted.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cli::error::CliError;
+use crate::loadgen::host;
+use crate::plan::request::{Plan, PlannedCell};
+use crate::spec::workload;
+use crate::store::files::{read_bounded, write_atomic};
+use crate::wire::transport::StampSource;
+
+/// Where the result is kept, in the folder that servegate is started in.
+pub(crate) const FILE: &str = "servegate-selfcheck.json";
+/// Version of the file.
+const FORMAT: u32 = 1;
+/// Largest file that is read.
+const MAX: u64 = 1 << 20;
+/// A host is trusted under a load while the median of TTFT is wrong by less than this ...
+const MOST_TTFT_US: f64 = 1_000.0;
+/// ... and nearly every instant by less than this.
+const MOST_STAMP_US: f64 = 1_000.0;
+
+/// What a host may be trusted with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Trust {
+    format: u32,
+    servegate: String,
+    /// Name of the host: a result of another one says nothing.
+    host: String,
+    /// The most streams at once; 0 when none were exact enough.
+    pub(crate) streams: u32,
+    /// What was measured, lightest load first.
+    pub(crate) loads: Vec<Load>,
+}
+
+/// What was measured under one load: median and 99th percentile, in microseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Load {
+    pub(crate) streams: u32,
+    pub(crate) gap_ms: u64,
+    pub(crate) sent_us: [f64; 2],
+    pub(crate) ttft_us: [f64; 2],
+    pub(crate) stamp_us: [f64; 2],
+    pub(crate) chunk_gap_us: [f64; 2],
+    pub(crate) tpot_us: [f64; 2],
+    pub(crate) server_us: [f64; 2],
+    pub(crate) timer_us: [f64; 2],
+    pub(crate) stamps: StampSource,
+    pub(crate) steal: Option<f64>,
+}
+
+impl Load {
+    /// Whether the numbers of a run under this load may be believed.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.ttft_us[0].abs() < MOST_TTFT_US && self.stamp_us[1] < MOST_STAMP_US
+    }
+}
+
+impl Trust {
+    /// From the loads, lightest first: trusted up to the last before the first that is not.
+    pub(crate) fn of(loads: Vec<Load>) -> Self {
+        let streams = loads.iter().take_while(|load| load.is_trusted()).last().map_or(0, |load| load.streams);
+        Self { format: FORMAT, servegate: env!("CARGO_PKG_VERSION").to_owned(), host: host_name(), streams, loads }
+    }
+
+    /// The result that is kept for this host; none when there is none, or it is of another host or version.
+    fn read(path: &Path) -> Result<Option<Self>, CliError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let bytes = read_bounded(path, MAX).map_err(|error| CliError::failed(error.to_string()))?;
+        let trust: Self = serde_json::from_slice(&bytes).map_err(|error| {
+            CliError::failed(format!("{}: {error}", path.display())).hint("run `servegate selfcheck` again")
+        })?;
+        let current =
+            trust.format == FORMAT && trust.servegate == env!("CARGO_PKG_VERSION") && trust.host == host_name();
+        Ok(current.then_some(trust))
+    }
+
+    /// Refuses a plan with more streams at once than this host was exact with.
+    fn admit(&self, plan: &Plan) -> Result<(), CliError> {
+        let most = self.loads.iter().map(|load| load.streams).max().unwrap_or(0);
+        // Beyond what was tried nobody knows; the run's own checks judge it.
+        let beyond = |cell: &&PlannedCell| {
+            closed(&cell.load).is_some_and(|streams| streams > self.streams && self.streams < most)
+        };
+        match plan.cells.iter().find(beyond) {
+            Some(cell) => {
+                let message = format!(
+                    "cell {} keeps more requests in flight than this host is exact with ({} by `servegate selfcheck`)",
+                    cell.name, self.streams
+                );
+                Err(CliError::failed(message).hint(
+                    "measure from a host with more processors to spare, or repeat `servegate selfcheck` on a quiet one",
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether this host can measure the plan: connections for it, and no more load than it is exact under.
+pub(crate) fn admit(plan: &Plan) -> Result<(), CliError> {
+    let most = plan.cells.iter().filter_map(|cell| closed(&cell.load)).max().unwrap_or(0);
+    host::make_room(most.into()).map_err(|error| CliError::failed(error.to_string()))?;
+    Trust::read(Path::new(FILE))?.map_or(Ok(()), |trust| trust.admit(plan))
+}
+
+/// Requests in flight of a closed loop.
+fn closed(load: &workload::Load) -> Option<u32> {
+    match load {
+        workload::Load::Closed { concurrency } => Some(*concurrency),
+        workload::Load::Poisson { .. } | workload::Load::Constant { .. } => None,
+    }
+}
+
+/// Keeps a result.
+pub(crate) fn store(path: &Path, trust: &Trust) -> Result<(), CliError> {
+    let mut bytes = serde_json::to_vec_pretty(trust).map_err(|error| CliError::failed(error.to_string()))?;
+    bytes.push(b'\n');
+    write_atomic(path, &bytes).map_err(|error| CliError::failed(error.to_string()))
+}
+
+/// The host's name and its processors.
+fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{} ({cores} processors)", name.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loadgen::host::make_room;
+    use crate::plan;
+    use crate::spec::read_workload;
+
+    fn load(streams: u32, ttft: f64, stamp: f64) -> Load {
+        let none = [0.0; 2];
+        Load {
+            streams,
+            gap_ms: 20,
+            sent_us: none,
+            ttft_us: [ttft, ttft],
+            stamp_us: [1.0, stamp],
+            chunk_gap_us: none,
+            tpot_us: none,
+            server_us: none,
+            timer_us: none,
+            stamps: StampSource::Kernel,
+            steal: None,
+        }
+    }
+
+    #[test]
+    fn a_host_is_trusted_up_to_the_last_load_before_the_first_that_is_not_exact() {
+        let trust = Trust::of(vec![
+            load(1, 100.0, 50.0),
+            load(64, 999.0, 999.0),
+            load(256, 1_001.0, 10.0),
+            load(512, 1.0, 1.0),
+        ]);
+        assert_eq!(trust.streams, 64);
+        assert_eq!(Trust::of(vec![load(1, 10.0, 1_000.0)]).streams, 0);
+        let plan = |concurrency: u32| {
+            let text = format!(
+                "servegate: 1\nkind: workload\nname: w\ncells:\n  - {{name: c, concurrency: {concurrency}, requests: 2000, \
+                 prompt_tokens: 8, output_tokens: 4}}\n"
+            );
+            plan::build(&read_workload("w.yaml", &text).unwrap().value)
+        };
+        trust.admit(&plan(64)).unwrap();
+        let error = trust.admit(&plan(65)).unwrap_err();
+        assert!(error.message().contains("than this host is exact with (64 by"), "{}", error.message());
+        let all_good = Trust::of(vec![load(1, 1.0, 1.0)]);
+        all_good.admit(&plan(500)).unwrap();
+        make_room(8).unwrap();
+    }
+
+    #[test]
+    fn a_result_of_another_host_or_version_says_nothing_and_a_broken_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        assert!(Trust::read(&path).unwrap().is_none());
+        let trust = Trust::of(vec![load(1, 1.0, 1.0)]);
+        store(&path, &trust).unwrap();
+        assert_eq!(Trust::read(&path).unwrap().unwrap().streams, 1);
+        store(&path, &Trust { host: "elsewhere".to_owned(), ..trust.clone() }).unwrap();
+        assert!(Trust::read(&path).unwrap().is_none());
+        fs::write(&path, "{").unwrap();
+        assert!(Trust::read(&path).unwrap_err().message().contains(FILE));
+    }
+}

@@ -1,0 +1,114 @@
+//! Reading a socket together with the kernel's receive stamp, where there is one.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::ReadBuf;
+use tokio::net::TcpStream;
+
+/// What one read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Received {
+    /// Bytes; none at the end of the stream.
+    pub(super) bytes: usize,
+    /// When the kernel had the last of them, in ns since 1970.
+    pub(super) kernel: Option<i64>,
+}
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::Receiver;
+#[cfg(not(target_os = "linux"))]
+pub(super) use plain::Receiver;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io::IoSliceMut;
+    use std::os::fd::AsRawFd as _;
+
+    use nix::cmsg_space;
+    use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt::ReceiveTimestampns};
+    use nix::sys::time::TimeSpec;
+    use tokio::io::Interest;
+
+    use super::{Context, Poll, ReadBuf, Received, TcpStream, io, ready};
+
+    /// Room that is offered to one read: a stream's event is far smaller, and the room has to be zeroed.
+    const ROOM: usize = 8 << 10;
+
+    /// Reads one socket.
+    pub(in crate::loadgen::http) struct Receiver {
+        /// Room for the stamp.
+        control: Vec<u8>,
+    }
+
+    impl Receiver {
+        /// Asks the kernel for stamps. Where it has none the reads come without.
+        pub(in crate::loadgen::http) fn of(stream: &TcpStream) -> Self {
+            if let Err(error) = setsockopt(stream, ReceiveTimestampns, &true) {
+                tracing::warn!("the kernel gives no receive stamps: {error}");
+            }
+            Self { control: cmsg_space!(TimeSpec) }
+        }
+
+        pub(in crate::loadgen::http) fn poll(
+            &mut self,
+            stream: &TcpStream,
+            cx: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<Received>> {
+            loop {
+                ready!(stream.poll_read_ready(cx))?;
+                match stream.try_io(Interest::READABLE, || self.receive(stream, buf)) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    received => return Poll::Ready(received),
+                }
+            }
+        }
+
+        fn receive(&mut self, stream: &TcpStream, buf: &mut ReadBuf<'_>) -> io::Result<Received> {
+            let room = buf.initialize_unfilled_to(buf.remaining().min(ROOM));
+            let mut slices = [IoSliceMut::new(room)];
+            let message = recvmsg::<()>(stream.as_raw_fd(), &mut slices, Some(&mut self.control), MsgFlags::empty())?;
+            let bytes = message.bytes;
+            // A stream has one stamp a read; truncated control data only means that there is none.
+            let stamp = message.cmsgs().ok().and_then(|mut all| {
+                all.find_map(|one| if let ControlMessageOwned::ScmTimestampns(at) = one { Some(at) } else { None })
+            });
+            buf.advance(bytes);
+            Ok(Received { bytes, kernel: stamp.map(nanoseconds) })
+        }
+    }
+
+    fn nanoseconds(at: TimeSpec) -> i64 {
+        at.tv_sec().saturating_mul(1_000_000_000).saturating_add(at.tv_nsec())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod plain {
+    use std::pin::Pin;
+
+    use tokio::io::AsyncRead as _;
+
+    use super::{Context, Poll, ReadBuf, Received, TcpStream, io, ready};
+
+    /// Reads one socket; this system has no receive stamps for streams.
+    pub(in crate::loadgen::http) struct Receiver;
+
+    impl Receiver {
+        pub(in crate::loadgen::http) fn of(_: &TcpStream) -> Self {
+            Self
+        }
+
+        pub(in crate::loadgen::http) fn poll(
+            &mut self,
+            stream: &mut TcpStream,
+            cx: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<Received>> {
+            let before = buf.filled().len();
+            ready!(Pin::new(stream).poll_read(cx, buf))?;
+            Poll::Ready(Ok(Received { bytes: buf.filled().len().saturating_sub(before), kernel: None }))
+        }
+    }
+}
