@@ -28,7 +28,7 @@ use servegate::loadgen::http::{HttpTarget, HttpTransport};
 use servegate::loadgen::pass::pass;
 use servegate::plan::build;
 use servegate::plan::request::PlannedCell;
-use servegate::spec::workload::{Cell, Lengths, Load, Workload};
+use servegate::spec::workload::{Cell, Lengths, Load, Phase, Workload};
 use servegate::wire::dialect::{self, Template};
 use servegate::wire::transport::Transport as _;
 
@@ -113,12 +113,14 @@ fn table() {
 fn planned(streams: u32) -> PlannedCell {
     let cell = Cell {
         name: "c".to_owned(),
+        phase: Phase::Steady,
         load: Load::Closed { concurrency: streams },
         requests: (streams * 4).clamp(10, 3_000),
         warmup: streams,
         prompt_tokens: Lengths::Fixed(16),
         output_tokens: Lengths::Fixed(TOKENS),
         shared_prefix: None,
+        max_connections: None,
         timeout: Nanos::from_secs(60),
         stall_timeout: Nanos::from_secs(30),
     };

@@ -11,7 +11,7 @@ use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::compare::evidence::{Baseline, Evidence};
 use crate::plan::request::{Plan, PlannedCell};
-use crate::spec::workload::Load;
+use crate::spec::workload::{Load, Phase};
 
 /// What the requests of a cell look like in one run.
 #[derive(Clone, Copy, Debug)]
@@ -135,9 +135,11 @@ pub(crate) fn know(run: &mut Run, condition: Condition, value: &str) {
 fn plan() -> Plan {
     let cell = |name: &&str| PlannedCell {
         name: (*name).to_owned(),
+        phase: Phase::Steady,
         load: Load::Closed { concurrency: 1 },
         requests: vec![],
         warmup: vec![],
+        max_connections: None,
         timeout: Nanos::from_secs(30),
         stall_timeout: Nanos::from_secs(10),
     };
@@ -159,6 +161,7 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
         attempted: traffic.requests,
         window_start_us: 0,
         window_end_us: 100_000 * u64::from(traffic.requests),
+        connections: None,
     };
     Run {
         manifest: Manifest {

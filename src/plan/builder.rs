@@ -3,12 +3,14 @@
 //! Every purpose in every cell draws from a stream of its own, named `purpose/cell`: a new cell, more
 //! requests, or another output length leaves all that was planned before as it was.
 
+use std::collections::BTreeMap;
+
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::plan::lengths::Draws;
 use crate::plan::request::{Plan, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::plan::{arrivals, fingerprint};
-use crate::spec::workload::{Cell, Load, SharedPrefix, Workload};
+use crate::spec::workload::{Cell, Load, Phase, SharedPrefix, Workload};
 
 /// The exact requests of a workload. The same workload always gives the same plan.
 pub fn build(workload: &Workload) -> Plan {
@@ -18,12 +20,18 @@ pub fn build(workload: &Workload) -> Plan {
 }
 
 /// The order in which a run visits the plan's cells, as indices into [`Plan::cells`]. It depends on the
-/// seed and the cells' names, not on their order in the file.
+/// seed and the cells' names, not on their order in the file. The phases of a cell stay together, and a cell
+/// with a cold phase comes first: what is to be cold must not be warmed by the others.
 pub fn order(plan: &Plan, run_seed: u64) -> Vec<usize> {
-    let mut cells: Vec<(usize, &PlannedCell)> = plan.cells.iter().enumerate().collect();
-    cells.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
-    Stream::named(run_seed, "order").shuffle(&mut cells);
-    cells.into_iter().map(|(index, _)| index).collect()
+    let mut lines: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, cell) in plan.cells.iter().enumerate() {
+        lines.entry(Phase::cell(&cell.name)).or_default().push(index);
+    }
+    let mut lines: Vec<Vec<usize>> = lines.into_values().collect();
+    Stream::named(run_seed, "order").shuffle(&mut lines);
+    let is_cold = |at: &usize| plan.cells.get(*at).is_some_and(|cell| cell.phase == Phase::Cold);
+    lines.sort_by_key(|line| !line.iter().any(is_cold));
+    lines.concat()
 }
 
 fn plan_cell(cell: &Cell, seed: u64) -> PlannedCell {
@@ -36,9 +44,11 @@ fn plan_cell(cell: &Cell, seed: u64) -> PlannedCell {
     }
     PlannedCell {
         name: cell.name.clone(),
+        phase: cell.phase,
         load: cell.load,
         requests: Shapes::new(cell, seed, "").requests(0, measured_due),
         warmup,
+        max_connections: cell.max_connections,
         timeout: cell.timeout,
         stall_timeout: cell.stall_timeout,
     }
@@ -114,12 +124,14 @@ mod tests {
     fn cell(name: &str, load: Load) -> Cell {
         Cell {
             name: name.to_owned(),
+            phase: Phase::Steady,
             load,
             requests: 40,
             warmup: 8,
             prompt_tokens: Lengths::Uniform { min: 16, max: 64 },
             output_tokens: Lengths::LogNormal { median: 100.0, sigma: 0.5, min: 10, max: 500 },
             shared_prefix: None,
+            max_connections: None,
             timeout: Nanos::from_secs(60),
             stall_timeout: Nanos::from_secs(10),
         }

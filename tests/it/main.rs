@@ -18,6 +18,7 @@ mod files;
 mod gate;
 mod hostile;
 mod interrupt;
+mod phases;
 mod secrets;
 mod stored;
 mod support;

@@ -150,6 +150,7 @@ pub(crate) mod tests {
                 window_start_us: own().map(|record| record.due.0.div_euclid(1_000)).min().unwrap(),
                 window_end_us: own().map(|record| record.end.0.div_euclid(1_000)).max().unwrap(),
                 name: name.clone(),
+                connections: None,
             }
         });
         Manifest {
