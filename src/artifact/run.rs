@@ -91,7 +91,7 @@ pub struct CellEvidence {
     pub window_start_us: u64,
     /// The end of the last measured request.
     pub window_end_us: u64,
-    /// What a connection cap did; none without a cap.
+    /// What a connection cap did; none without a cap, and in a recovered run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionCap>,
 }

@@ -43,6 +43,9 @@ const GUESSED_TIME_IN_SYSTEM: Nanos = Nanos::from_secs(4);
 /// ... and at most this many.
 const MOST_CONNECTIONS: usize = 256;
 
+/// Idle phase: a connection is made sure of this long before a request is due.
+const CONNECTED_AHEAD: Nanos = Nanos::from_millis(300);
+
 /// A request as it is sent.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -58,7 +61,7 @@ pub type Compose<'a> = dyn Fn(&PlannedRequest) -> Message + 'a;
 /// What a cell tells while it runs.
 #[derive(Debug)]
 pub enum Step<'p> {
-    /// A phase begins.
+    /// A phase begins: an open loop's as soon as its first request is handed over, up to a second ahead.
     Started(&'p PlannedCell),
     /// A measured request of a phase has ended; under a later phase, maybe.
     Ended(&'p PlannedCell, &'p PlannedRequest, Box<Exchange>),
@@ -210,7 +213,7 @@ fn idle(state: &mut State<'_, '_>, pause: Nanos) -> Result<(), Stop> {
         let Some(next) = state.compose_next(false) else { return Ok(()) };
         // A connection that was idle for long is not used again: what the server does after a pause is asked, not
         // what a handshake costs.
-        let ahead = Nanos(due.0.saturating_sub(LOOK_AHEAD.0));
+        let ahead = due.since(CONNECTED_AHEAD);
         while state.now() < ahead {
             state.wait(Some(ahead))?;
         }

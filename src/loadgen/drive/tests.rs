@@ -223,6 +223,7 @@ fn each_request_of_an_idle_phase_comes_after_silence() {
     let mut transport = Scripted::new(UNEVEN);
     let (driven, ends) = run_line(&line.iter().collect::<Vec<_>>(), &mut transport);
     assert_eq!((driven.stop, ends.len(), transport.abandoned), (None, 14, 0));
+    assert_eq!(transport.prepared, [3, 1, 1, 1, 1, 1], "a connection is at hand when a request is due");
     let idle = &transport.log[transport.log.len() - 5..];
     for (_, _, due, _) in idle {
         let before = transport.spans.iter().map(|(_, end)| *end).filter(|end| end <= due).max().unwrap();
