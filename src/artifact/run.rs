@@ -82,7 +82,7 @@ pub enum ClockKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CellEvidence {
-    /// Name of the cell.
+    /// Name of the cell, with the phase unless it is the steady one: `c8`, `c8/burst`.
     pub name: String,
     /// Measured requests of the plan.
     pub planned: u32,
@@ -95,6 +95,9 @@ pub struct CellEvidence {
     /// What the load generator tells about itself; absent before the cell was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientEvidence>,
+    /// What a connection cap did; none without a cap, and in a recovered run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<ConnectionCap>,
 }
 
 /// What the load generator and its host tell about themselves in a cell.
@@ -130,4 +133,26 @@ pub struct HostEvidence {
     pub steal: f64,
     /// Used by the load generator itself.
     pub own: f64,
+}
+
+/// A connection cap of an open loop, and the measured requests that had to wait for it. Their latency counts from
+/// the instant they were due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionCap {
+    /// Connections allowed.
+    pub most: u32,
+    /// Measured requests that were due while all connections were in use.
+    pub waited: u32,
+    /// The sum of their waits.
+    pub total_wait_us: u64,
+    /// The longest of them.
+    pub longest_wait_us: u64,
+}
+
+impl ConnectionCap {
+    /// A cap that held nothing up yet.
+    pub const fn of(most: u32) -> Self {
+        Self { most, waited: 0, total_wait_us: 0, longest_wait_us: 0 }
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::artifact::metrics::cell::CellData;
 use crate::artifact::record::{Outcome, Record};
-use crate::artifact::run::Run;
+use crate::artifact::run::{CellEvidence, Run};
 use crate::base::names::Metric;
 use crate::base::units::Nanos;
 use crate::stats::quantile::quantile;
@@ -37,7 +37,7 @@ pub struct CellValidity {
     pub zero_latencies: usize,
     /// How many requests ended how; outcomes that did not occur are absent.
     pub outcomes: BTreeMap<Outcome, usize>,
-    /// 99th percentile of sent - due, in ms; none without records.
+    /// 99th percentile of sent - due, in ms, of the requests that did not wait for a connection; none without one.
     pub send_lag_p99_ms: Option<f64>,
     /// What the send lag must stay below, in ms: the larger of 1 ms and 1 % of the median TTFT, at most 5 ms.
     pub send_lag_limit_ms: f64,
@@ -59,7 +59,7 @@ impl CellValidity {
         for record in records {
             *outcomes.entry(record.outcome).or_default() += 1;
         }
-        let mut lags: Vec<f64> = records.iter().map(|record| record.sent.since(record.due).as_ms()).collect();
+        let mut lags = own_lags(records, evidence);
         let median_ttft = quantile(&mut data.times(Metric::Ttft), 0.5).unwrap_or_default();
         let steady = |metric| drift(&data.times(metric), timeout.as_ms());
         let at_once = |record: &&&Record| record.first_content() == Some(record.due);
@@ -88,9 +88,10 @@ impl CellValidity {
         self.attempted_share() >= LEAST_ATTEMPTED
     }
 
-    /// Whether the load generator kept its own schedule. A cell without records shows nothing: false.
+    /// Whether the load generator kept its own schedule. A cell without records shows nothing: false. So does one
+    /// in which every request waited for a connection, but that is its cap's doing: true.
     pub fn kept_schedule(&self) -> bool {
-        self.send_lag_p99_ms.is_some_and(|lag| lag < self.send_lag_limit_ms)
+        self.send_lag_p99_ms.map_or(self.attempted > 0, |lag| lag < self.send_lag_limit_ms)
     }
 
     /// Invalid records as a share of the attempted requests; 0 when there is none.
@@ -109,6 +110,16 @@ impl CellValidity {
     }
 }
 
+/// The lags of the load generator itself in ms: without the largest ones, as many as requests waited at a connection
+/// cap, which is the workload's doing. Such a wait counts as latency and not as a fault of the client.
+fn own_lags(records: &[&Record], evidence: &CellEvidence) -> Vec<f64> {
+    let mut lags: Vec<Nanos> = records.iter().map(|record| record.sent.since(record.due)).collect();
+    lags.sort_unstable();
+    let waited = evidence.connections.map_or(0, |connections| connections.waited);
+    let own = lags.len().saturating_sub(usize::try_from(waited).unwrap_or(usize::MAX));
+    lags.into_iter().take(own).map(Nanos::as_ms).collect()
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^53")]
 fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
@@ -124,6 +135,26 @@ mod tests {
     use super::*;
     use crate::artifact::codec::manifest::tests::manifest_of;
     use crate::artifact::codec::samples::{refused, streamed};
+    use crate::artifact::run::ConnectionCap;
+
+    #[test]
+    fn waiting_at_a_connection_cap_is_not_the_load_generators_lag() {
+        let records: Vec<Record> = (0..300)
+            .map(|n| {
+                let record = streamed(n, u64::from(n) * 10, 40, 10, 5);
+                let wait = if n < 200 { Nanos::from_millis(30) } else { Nanos::from_micros(100) };
+                Record { sent: record.due + wait, ..record }
+            })
+            .collect();
+        let mut run = Run { manifest: manifest_of(&records), records };
+        let of = |run: &Run| CellValidity::of(run, "c8", Nanos::from_secs(10)).unwrap();
+        assert!(!of(&run).kept_schedule());
+        for (waited, right) in [(198, false), (200, true), (300, true)] {
+            let cap = ConnectionCap { waited, ..ConnectionCap::of(4) };
+            run.manifest.cells[0].connections = Some(cap);
+            assert_eq!(of(&run).kept_schedule(), right, "{waited}");
+        }
+    }
 
     fn of(records: Vec<Record>) -> CellValidity {
         let run = Run { manifest: manifest_of(&records), records };

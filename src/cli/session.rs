@@ -7,10 +7,11 @@ use jiff::{Timestamp, Unit};
 
 use crate::artifact::conditions::Conditions;
 use crate::artifact::record::Record;
-use crate::artifact::run::{CellEvidence, FORMAT, Manifest};
+use crate::artifact::run::{CellEvidence, ConnectionCap, FORMAT, Manifest};
 use crate::base::digest::Digest;
 use crate::base::names::{Metric, Side};
 use crate::base::rng::Stream;
+use crate::base::units::Nanos;
 use crate::cli::deployment::{Boot, Deployment};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::signals::Interrupt;
@@ -130,6 +131,16 @@ impl Session<'_> {
         let (number, of) = (sequence.saturating_add(1), self.runs.len());
         let workload = &self.plan.workload;
         terminal.say(&format!("{workload}: run {number} of {of} ({side}): {record_count} requests{state}"));
+        for cell in &stored.manifest.cells {
+            if let Some(ConnectionCap { most, waited: waited @ 1.., longest_wait_us, .. }) = cell.connections {
+                let longest = Nanos::from_micros(longest_wait_us);
+                terminal.say(&format!(
+                    "warning: at {} {waited} of {} requests waited for one of {most} connections, up to {longest}; the wait \
+                     is part of their latency",
+                    cell.name, cell.attempted
+                ));
+            }
+        }
     }
 
     fn run(
@@ -230,9 +241,11 @@ impl Seen<'_> {
     fn watch(&mut self, event: &Event<'_>, before: &mut u64) {
         match event {
             Event::CellStarted { cell, .. } => self.terminal.set_bar(*before, cell),
-            Event::Progress { cell, ended, .. } => self.terminal.set_bar(before.saturating_add((*ended).into()), cell),
+            Event::Progress { cell, .. } => {
+                *before = before.saturating_add(1);
+                self.terminal.set_bar(*before, cell);
+            }
             Event::CellEnded { evidence, blocked } => {
-                *before = before.saturating_add(evidence.planned.into());
                 tracing::info!(
                     "cell {}: {} requests, decoder made it wait {blocked}",
                     evidence.name,
@@ -271,7 +284,8 @@ fn failed(error: &RunError) -> CliError {
 
 fn planned(cell: &PlannedCell) -> CellEvidence {
     let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
-    CellEvidence { name: cell.name.clone(), planned, attempted: 0, window_start_us: 0, window_end_us: 0, client: None }
+    let (name, connections) = (cell.name.clone(), cell.max_connections.map(ConnectionCap::of));
+    CellEvidence { name, planned, attempted: 0, window_start_us: 0, window_end_us: 0, connections, client: None }
 }
 
 fn definitions() -> BTreeMap<String, String> {

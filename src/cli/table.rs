@@ -60,18 +60,20 @@ pub(crate) fn rows(run: &Run, plan: &Plan) -> Vec<Row> {
     plan.cells.iter().map(row).collect()
 }
 
-/// The rows as a table of 80 columns.
+/// The rows as a table of 80 columns, more where a name with its phase needs them.
 pub(crate) fn render(rows: &[Row]) -> String {
-    let mut text = String::from("run  cell       requests failed  TTFT p50  TTFT p90  TPOT p50   e2e p50  tokens/s\n");
+    let width = rows.iter().map(|row| row.cell.chars().count()).max().unwrap_or(0).clamp(10, 24);
+    let mut text =
+        format!("run  {:<width$} requests failed  TTFT p50  TTFT p90  TPOT p50   e2e p50  tokens/s\n", "cell");
     for row in rows {
         let ms = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
         let failed = row.failed_share.map_or_else(|| "-".to_owned(), |share| format!("{:.1}%", share * 100.0));
-        let cell: String = row.cell.chars().take(10).collect();
+        let cell: String = row.cell.chars().take(width).collect();
         let throughput = row.throughput_tokens_per_s.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
         // Writing to a String cannot fail.
         let _infallible = writeln!(
             text,
-            "{:>3}  {cell:<10} {:>8} {failed:>6} {:>9} {:>9} {:>9} {:>9} {throughput:>9}",
+            "{:>3}  {cell:<width$} {:>8} {failed:>6} {:>9} {:>9} {:>9} {:>9} {throughput:>9}",
             row.run,
             row.requests,
             ms(row.ttft_p50_ms),

@@ -113,10 +113,7 @@ pub(crate) fn admit(plan: &Plan) -> Result<(), CliError> {
 
 /// Requests in flight of a closed loop.
 fn closed(load: &workload::Load) -> Option<u32> {
-    match load {
-        workload::Load::Closed { concurrency } => Some(*concurrency),
-        workload::Load::Poisson { .. } | workload::Load::Constant { .. } => None,
-    }
+    if let workload::Load::Closed { concurrency } = load { Some(*concurrency) } else { None }
 }
 
 /// Keeps a result.

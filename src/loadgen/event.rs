@@ -6,7 +6,7 @@ use crate::base::units::Nanos;
 /// A step of a pass, for whoever watches it.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A cell begins.
+    /// A cell, or a phase of it, begins.
     CellStarted {
         /// Its name.
         cell: &'a str,
@@ -25,7 +25,7 @@ pub enum Event<'a> {
         /// 2xx). The outcome of a record is decided later, when the answer is decoded.
         failed: u32,
     },
-    /// A cell is over.
+    /// A cell, or a phase of it, is over. Phases are over when their cell is: requests may end under a later phase.
     CellEnded {
         /// What it tells about its validity.
         evidence: &'a CellEvidence,

@@ -1,6 +1,7 @@
 //! One pass over all cells of a plan. Requests are driven on the caller's thread; a second thread turns
 //! what came back into records, so that decoding never delays a request while its queue has room.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -11,7 +12,7 @@ use crate::artifact::record::Record;
 use crate::artifact::run::{CellEvidence, ClientEvidence};
 use crate::base::units::Nanos;
 use crate::loadgen::codec::Codec;
-use crate::loadgen::drive::{Stop, drive};
+use crate::loadgen::drive::{Driven, Step, Stop, drive};
 use crate::loadgen::event::Event;
 use crate::loadgen::host::Look;
 use crate::plan::request::{PlannedCell, PlannedRequest};
@@ -26,13 +27,13 @@ pub type Sink<'a, E> = dyn FnMut(Record) -> Result<(), E> + Send + 'a;
 /// How a pass went.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passed {
-    /// The cells that were started, in the order of the visit.
+    /// The cells and phases that were started, in the order of the visit.
     pub cells: Vec<CellEvidence>,
     /// Why it ended early, if it did: the last of `cells` is then incomplete.
     pub stop: Option<Stop>,
 }
 
-/// Visits `cells` in this order. Each measured request that ended becomes a record and goes to `sink`, in
+/// Visits `cells` in this order; the phases of a cell, which follow each other, are one time line. Each measured request that ended becomes a record and goes to `sink`, in
 /// the order of the ends; also when the pass ends early, for whatever reason but a failing sink.
 ///
 /// # Errors
@@ -48,10 +49,10 @@ pub fn pass<E: Send>(
         let (queue, arrivals) = sync_channel(QUEUE);
         let decoder = scope.spawn(move || write_records(&arrivals, codec, sink));
         let mut passed = Passed { cells: Vec::new(), stop: None };
-        for cell in cells {
-            let driven = visit(cell, codec, transport, &queue, events);
-            passed.cells.push(driven.0);
-            passed.stop = driven.1;
+        for line in cells.chunk_by(|one, next| one.is_with(next)) {
+            let driven = visit(line, codec, transport, &queue, events);
+            passed.cells.extend(driven.evidence);
+            passed.stop = driven.stop;
             if passed.stop.is_some() {
                 break;
             }
@@ -71,28 +72,48 @@ fn write_records<E>(arrivals: &Receiver<Arrival<'_>>, codec: &Codec, sink: &mut 
     arrivals.iter().try_for_each(|(cell, request, exchange)| sink(codec.record(cell, request, &exchange)))
 }
 
+/// What was seen of a phase.
+#[derive(Default)]
+struct Seen {
+    ended: u32,
+    failed: u32,
+    blocked: Nanos,
+}
+
+/// Drives one cell, all its phases.
 fn visit<'p>(
-    cell: &'p PlannedCell,
+    line: &[&'p PlannedCell],
     codec: &Codec,
     transport: &mut dyn Transport,
     queue: &SyncSender<Arrival<'p>>,
     events: &mut dyn FnMut(Event<'_>),
-) -> (CellEvidence, Option<Stop>) {
-    let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
-    events(Event::CellStarted { cell: &cell.name, planned });
-    let (mut ended, mut failed, mut blocked) = (0, 0, Nanos::ZERO);
+) -> Driven {
+    let planned = |phase: &PlannedCell| u32::try_from(phase.requests.len()).unwrap_or(u32::MAX);
+    let mut phases: BTreeMap<&str, Seen> = BTreeMap::new();
     // What was noted before, between two cells, is not this cell's.
     transport.report();
     let before = Look::now();
-    let mut driven = drive(cell, &|request| codec.message(cell, request), transport, &mut |request, exchange| {
-        ended += 1;
-        failed += u32::from(!is_answered(&exchange));
-        events(Event::Progress { cell: &cell.name, ended, planned, failed });
-        send(queue, (cell, request, exchange), &mut blocked)
+    let mut driven = drive(line, &|phase, request| codec.message(phase, request), transport, &mut |step| match step {
+        Step::Started(phase) => {
+            events(Event::CellStarted { cell: &phase.name, planned: planned(phase) });
+            ControlFlow::Continue(())
+        }
+        Step::Ended(phase, request, exchange) => {
+            let seen = phases.entry(&phase.name).or_default();
+            seen.ended += 1;
+            seen.failed += u32::from(!is_answered(&exchange));
+            let Seen { ended, failed, .. } = *seen;
+            events(Event::Progress { cell: &phase.name, ended, planned: planned(phase), failed });
+            send(queue, (phase, request, exchange), &mut seen.blocked)
+        }
     });
-    driven.evidence.client = Some(client(transport.report(), before));
-    events(Event::CellEnded { evidence: &driven.evidence, blocked });
-    (driven.evidence, driven.stop)
+    let client = client(transport.report(), before);
+    for evidence in &mut driven.evidence {
+        evidence.client = Some(client.clone());
+        let blocked = phases.get(evidence.name.as_str()).map_or(Nanos::ZERO, |seen| seen.blocked);
+        events(Event::CellEnded { evidence, blocked });
+    }
+    driven
 }
 
 /// What the load generator tells about itself. Virtual time has no host.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::base::units::Nanos;
 use crate::loadgen::drive::Message;
 use crate::plan::request::{PlannedCell, PlannedRequest, PromptRecipe};
-use crate::spec::workload::Load;
+use crate::spec::workload::{Load, Phase};
 use crate::wire::transport::{Exchange, Failure, Outbound, Read, Transport, Wake};
 
 /// What becomes of a request: how long after its sending it ends, and how it fails.
@@ -108,27 +108,24 @@ pub(super) fn cell(name: &str, load: Load, warmup: u32, requests: u32) -> Planne
                 number,
                 prompt: PromptRecipe { seed, words: number, prefix: None },
                 output_tokens: 8,
-                due: match load {
-                    Load::Closed { .. } => None,
-                    Load::Poisson { .. } | Load::Constant { .. } => {
-                        Some(Nanos::from_millis(100 * u64::from(first + number)))
-                    }
-                },
+                due: load.is_open().then(|| Nanos::from_millis(100 * u64::from(first + number))),
             })
             .collect()
     };
     PlannedCell {
         name: name.to_owned(),
+        phase: Phase::Steady,
         load,
         warmup: list(warmup, 0, 0),
         requests: list(requests, 1, warmup),
+        max_connections: None,
         timeout: Nanos::from_secs(60),
         stall_timeout: Nanos::from_secs(30),
     }
 }
 
 /// The body tells which request it is: `w3` for a warm-up, `m3` for a measured one, `f30` for a filler.
-pub(super) fn compose(request: &PlannedRequest) -> Message {
+pub(super) fn compose(_: &PlannedCell, request: &PlannedRequest) -> Message {
     let kind = ["w", "m"].get(usize::try_from(request.prompt.seed).unwrap_or(usize::MAX)).unwrap_or(&"f");
     let name = format!("{kind}{}", request.number);
     Message { request_id: name.clone(), path: "/", body: Bytes::from(name) }

@@ -1,9 +1,13 @@
 //! When requests are due. Open-loop schedules are fixed before the run and never rescaled to what the
 //! target or the generator manages.
+//!
+//! A process whose rate changes in time is a Poisson process seen through another clock: the arrivals of a
+//! process of rate 1 are drawn, and each is moved to the instant at which the expected number of arrivals
+//! reaches it (the inverse of the cumulative rate; Cinlar, Introduction to Stochastic Processes, 1975, chapter 4).
 
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
-use crate::spec::workload::Load;
+use crate::spec::workload::{Burst, Load};
 
 /// Due instants from the cell's start, in order: the first `count` arrivals of the process, or nothing
 /// in the closed loop. They are whole microseconds, the resolution in which due times are stored.
@@ -11,68 +15,88 @@ use crate::spec::workload::Load;
 /// A Poisson process has independent exponential gaps with mean `1 / rate`, the first of them before
 /// its first arrival.
 pub(super) fn due(load: Load, count: u32, stream: &mut Stream) -> Vec<Option<Nanos>> {
-    let mut clock = 0.0;
-    (0..count)
-        .map(|number| match load {
-            Load::Closed { .. } => None,
-            Load::Poisson { rate } => {
-                clock += stream.exponential() / rate;
-                Some(Nanos::from_seconds(clock).to_stored_resolution())
-            }
-            // Multiplied, not summed, so that rounding does not add up.
-            Load::Constant { rate } => Some(Nanos::from_seconds(f64::from(number) / rate).to_stored_resolution()),
-        })
-        .collect()
+    let mut process = Process { load, clock: 0.0, bursts: 0, left: 0, next: None };
+    let at = |seconds: f64| Nanos::from_seconds(seconds).to_stored_resolution();
+    (0..count).map(|number| process.arrival(number, stream).map(at)).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// An open loop while its arrivals are drawn.
+struct Process {
+    load: Load,
+    /// Instant of the last random arrival: seconds, or expected arrivals where the rate changes.
+    clock: f64,
+    /// Bursts that have begun, or wait for their turn.
+    bursts: u32,
+    /// Requests of the present burst that are still to come.
+    left: u32,
+    /// A random arrival that waits for a burst before it.
+    next: Option<f64>,
+}
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few thousand seconds")]
-    fn second(instant: Nanos) -> usize {
-        instant.as_secs() as usize
-    }
-
-    /// Arrivals per window of one second.
-    fn counts(load: Load, arrivals: u32, seconds: usize) -> Vec<f64> {
-        let mut counts = vec![0.0; seconds];
-        for instant in due(load, arrivals, &mut Stream::named(5, "arrivals")).into_iter().flatten() {
-            if let Some(count) = counts.get_mut(second(instant)) {
-                *count += 1.0;
+impl Process {
+    /// The instant of the next arrival in seconds.
+    fn arrival(&mut self, number: u32, stream: &mut Stream) -> Option<f64> {
+        let mut after = |gap: f64| {
+            self.clock += gap;
+            self.clock
+        };
+        Some(match self.load {
+            Load::Closed { .. } | Load::Idle { .. } => return None,
+            Load::Poisson { rate } => after(stream.exponential() / rate),
+            // Multiplied, not summed, so that rounding does not add up.
+            Load::Constant { rate } => f64::from(number) / rate,
+            Load::Gamma { rate, burstiness } => after(stream.gamma(burstiness) / (burstiness * rate)),
+            Load::Ramp { from, to, over } => ramp(from, to, over.as_secs(), after(stream.exponential())),
+            Load::OnOff { rate, on, off } => {
+                periodic([(on.as_secs(), rate), (off.as_secs(), 0.0)], after(stream.exponential()))
             }
+            Load::Bursts { rate, every, burst: Burst::Rate { rate: high, length } } => {
+                periodic([(every.since(length).as_secs(), rate), (length.as_secs(), high)], after(stream.exponential()))
+            }
+            Load::Bursts { rate, every, burst: Burst::Requests(size) } => {
+                self.beside_bursts(rate, every.as_secs(), size, stream)
+            }
+        })
+    }
+
+    /// The earlier of the next random arrival and the next request of a burst.
+    fn beside_bursts(&mut self, rate: f64, every: f64, size: u32, stream: &mut Stream) -> f64 {
+        if self.left == 0 {
+            self.bursts += 1;
+            self.left = size;
         }
-        counts
+        let burst = f64::from(self.bursts) * every;
+        let next = *self.next.get_or_insert_with(|| {
+            self.clock += stream.exponential() / rate;
+            self.clock
+        });
+        if next < burst {
+            self.next = None;
+            return next;
+        }
+        self.left -= 1;
+        burst
     }
+}
 
-    /// Mean, and variance over mean (index of dispersion; 1 for a Poisson process).
-    fn dispersion(counts: &[f64]) -> (f64, f64) {
-        let n = f64::from(u32::try_from(counts.len()).unwrap());
-        let mean = counts.iter().sum::<f64>() / n;
-        (mean, counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / n / mean)
+/// The instant at which `expected` arrivals are expected, at a rate that goes from one to another within `over`
+/// seconds: the root of `from t + (to - from) t^2 / (2 over) = expected`, written so that nothing cancels.
+fn ramp(from: f64, to: f64, over: f64, expected: f64) -> f64 {
+    let whole = 0.5 * (from + to) * over;
+    if expected >= whole {
+        return over + (expected - whole) / to;
     }
+    let slope = (to - from) / over;
+    2.0 * expected / (from + (from * from + 2.0 * slope * expected).max(0.0).sqrt())
+}
 
-    #[test]
-    fn poisson_arrivals_have_their_rate_and_a_dispersion_of_one() {
-        let (mean, index) = dispersion(&counts(Load::Poisson { rate: 20.0 }, 42_000, 2_000));
-        // Standard errors: 0.1 for the mean, sqrt(2 / 2000) = 0.03 for the index.
-        assert!((mean - 20.0).abs() < 0.4, "{mean}");
-        assert!((index - 1.0).abs() < 0.12, "{index}");
-    }
-
-    #[test]
-    fn constant_arrivals_are_evenly_spaced_for_hours() {
-        let (mean, index) = dispersion(&counts(Load::Constant { rate: 20.0 }, 42_000, 2_000));
-        assert!((mean - 20.0).abs() < 1e-9 && index.abs() < 1e-9, "{mean} {index}");
-        let thirds = due(Load::Constant { rate: 3.0 }, 36_001, &mut Stream::named(5, "thirds"));
-        assert_eq!(thirds[1], Some(Nanos::from_micros(333_333)));
-        assert_eq!(thirds[36_000], Some(Nanos::from_secs(12_000)));
-    }
-
-    #[test]
-    fn instants_never_fall_and_the_closed_loop_has_none() {
-        let instants = due(Load::Poisson { rate: 5_000.0 }, 5_000, &mut Stream::named(6, "order"));
-        assert!(instants.is_sorted() && instants[0] > Some(Nanos::ZERO));
-        assert_eq!(due(Load::Closed { concurrency: 8 }, 2, &mut Stream::named(6, "none")), [None, None]);
-    }
+/// The instant at which `expected` arrivals are expected, at a rate that repeats: each part is its length in
+/// seconds and its rate.
+fn periodic(parts: [(f64, f64); 2], expected: f64) -> f64 {
+    let [(first, rate), (second, other)] = parts;
+    let (before, whole) = (first * rate, first * rate + second * other);
+    let periods = (expected / whole).floor();
+    let left = (expected - periods * whole).max(0.0);
+    let within = if left < before || other <= 0.0 { (left / rate).min(first) } else { first + (left - before) / other };
+    periods * (first + second) + within
 }

@@ -3,12 +3,14 @@
 //! Every purpose in every cell draws from a stream of its own, named `purpose/cell`: a new cell, more
 //! requests, or another output length leaves all that was planned before as it was.
 
+use std::collections::BTreeMap;
+
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::plan::lengths::Draws;
 use crate::plan::request::{Plan, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::plan::{arrivals, fingerprint};
-use crate::spec::workload::{Cell, Load, SharedPrefix, Workload};
+use crate::spec::workload::{Cell, Load, Phase, SharedPrefix, Workload};
 
 /// The exact requests of a workload. The same workload always gives the same plan.
 pub fn build(workload: &Workload) -> Plan {
@@ -18,12 +20,18 @@ pub fn build(workload: &Workload) -> Plan {
 }
 
 /// The order in which a run visits the plan's cells, as indices into [`Plan::cells`]. It depends on the
-/// seed and the cells' names, not on their order in the file.
+/// seed and the cells' names, not on their order in the file. The phases of a cell stay together, and a cell
+/// with a cold phase comes first: what is to be cold must not be warmed by the others.
 pub fn order(plan: &Plan, run_seed: u64) -> Vec<usize> {
-    let mut cells: Vec<(usize, &PlannedCell)> = plan.cells.iter().enumerate().collect();
-    cells.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
-    Stream::named(run_seed, "order").shuffle(&mut cells);
-    cells.into_iter().map(|(index, _)| index).collect()
+    let mut lines: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, cell) in plan.cells.iter().enumerate() {
+        lines.entry(Phase::cell(&cell.name)).or_default().push(index);
+    }
+    let mut lines: Vec<Vec<usize>> = lines.into_values().collect();
+    Stream::named(run_seed, "order").shuffle(&mut lines);
+    let is_cold = |at: &usize| plan.cells.get(*at).is_some_and(|cell| cell.phase == Phase::Cold);
+    lines.sort_by_key(|line| !line.iter().any(is_cold));
+    lines.concat()
 }
 
 fn plan_cell(cell: &Cell, seed: u64) -> PlannedCell {
@@ -36,9 +44,11 @@ fn plan_cell(cell: &Cell, seed: u64) -> PlannedCell {
     }
     PlannedCell {
         name: cell.name.clone(),
+        phase: cell.phase,
         load: cell.load,
         requests: Shapes::new(cell, seed, "").requests(0, measured_due),
         warmup,
+        max_connections: cell.max_connections,
         timeout: cell.timeout,
         stall_timeout: cell.stall_timeout,
     }
@@ -109,17 +119,19 @@ mod tests {
 
     use super::*;
     use crate::plan::prompt;
-    use crate::spec::workload::Lengths;
+    use crate::spec::workload::{Burst, Lengths};
 
     fn cell(name: &str, load: Load) -> Cell {
         Cell {
             name: name.to_owned(),
+            phase: Phase::Steady,
             load,
             requests: 40,
             warmup: 8,
             prompt_tokens: Lengths::Uniform { min: 16, max: 64 },
             output_tokens: Lengths::LogNormal { median: 100.0, sigma: 0.5, min: 10, max: 500 },
             shared_prefix: None,
+            max_connections: None,
             timeout: Nanos::from_secs(60),
             stall_timeout: Nanos::from_secs(10),
         }
@@ -241,6 +253,65 @@ mod tests {
         let orders: BTreeSet<Vec<String>> = (0..60).map(|seed| names(&plan, seed)).collect();
         assert_eq!(orders.len(), 6, "every order of three cells comes up");
         assert_eq!((0..60).map(|seed| names(&reversed, seed)).collect::<BTreeSet<_>>(), orders);
+    }
+
+    #[test]
+    fn the_phases_of_a_cell_stay_together_in_order_and_a_cold_cell_comes_first() {
+        let phase = |phase: Phase, name: &str| Cell {
+            name: phase.of(name),
+            phase,
+            warmup: 0,
+            ..cell(name, Load::Closed { concurrency: 2 })
+        };
+        let line = |name: &str, phases: &[Phase]| phases.iter().map(|it| phase(*it, name)).collect::<Vec<_>>();
+        let mut workload = small();
+        workload.cells.extend(line("a", &[Phase::Steady, Phase::Burst, Phase::Recovery]));
+        workload.cells.extend(line("z", &[Phase::Cold, Phase::Steady]));
+        let plan = build(&workload);
+        let mut seconds = BTreeSet::new();
+        for seed in 0..40 {
+            let names: Vec<&str> = order(&plan, seed).into_iter().map(|at| plan.cells[at].name.as_str()).collect();
+            assert_eq!((names.len(), &names[..2]), (8, &["z/cold", "z"][..]));
+            let start = names.iter().position(|name| *name == "a").unwrap();
+            assert_eq!(names[start..start + 3], ["a", "a/burst", "a/recovery"]);
+            seconds.insert(names[2]);
+        }
+        assert_eq!(seconds.len(), 4, "the others come in every order");
+        // Phases beside it leave a cell's own requests as they were.
+        let alone = build(&Workload { cells: line("a", &[Phase::Steady]), ..small() });
+        assert_eq!(plan.cells.iter().find(|cell| cell.name == "a"), alone.cells.first());
+    }
+
+    #[test]
+    fn the_fingerprint_sees_every_number_of_a_load() {
+        let secs = Nanos::from_secs;
+        let bursts = |rate, every, burst| Load::Bursts { rate, every: secs(every), burst };
+        let high = |rate, length| Burst::Rate { rate, length: secs(length) };
+        let ramp = |from, to, over| Load::Ramp { from, to, over: secs(over) };
+        let loads = [
+            Load::Gamma { rate: 4.0, burstiness: 0.5 },
+            Load::Gamma { rate: 4.0, burstiness: 2.0 },
+            ramp(1.0, 2.0, 9_000),
+            ramp(1.0, 3.0, 9_000),
+            ramp(1.0, 2.0, 9_001),
+            bursts(4.0, 9_000, Burst::Requests(3)),
+            bursts(4.0, 9_000, Burst::Requests(4)),
+            bursts(4.0, 9_001, Burst::Requests(3)),
+            bursts(4.0, 9_000, high(9.0, 1)),
+            bursts(4.0, 9_000, high(8.0, 1)),
+            bursts(4.0, 9_000, high(9.0, 2)),
+            Load::OnOff { rate: 4.0, on: secs(9_000), off: secs(1) },
+            Load::OnOff { rate: 4.0, on: secs(9_000), off: secs(2) },
+            Load::Poisson { rate: 4.0 },
+            Load::Idle { pause: secs(1) },
+            Load::Idle { pause: secs(2) },
+        ];
+        let of = |load, max_connections| {
+            build(&workload(1, vec![Cell { max_connections, ..cell("c", load) }])).fingerprint.to_string()
+        };
+        let mut seen: BTreeSet<String> = loads.iter().map(|load| of(*load, None)).collect();
+        seen.extend([of(loads[0], Some(8)), of(loads[0], Some(9))]);
+        assert_eq!(seen.len(), loads.len() + 2);
     }
 
     proptest! {

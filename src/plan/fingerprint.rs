@@ -1,14 +1,15 @@
 //! The fingerprint of a plan: SHA-256 over everything that is sent and when.
 //!
 //! It covers the text generator and its words, and for each cell its name, load, limits and requests
-//! (prompt recipe, output length, due instant). It leaves out the order of the cells, because a run
+//! (prompt recipe, output length, due instant). A phase is known by its name, and phases of a cell have one
+//! order, so a time line needs nothing more. It leaves out the order of the cells, because a run
 //! visits them in an order of its own; and the workload's name, description and seed, because they
 //! reach the target only through the requests.
 
 use crate::base::digest::{Digest, Hasher};
 use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::plan::vocabulary::WORDS;
-use crate::spec::workload::Load;
+use crate::spec::workload::{Burst, Load};
 
 /// The version of everything between a recipe and the text that is sent, and of the fillers. It rises
 /// when the same recipe would give another text, so that an old baseline is not compared by mistake.
@@ -29,17 +30,38 @@ pub(super) fn of(cells: &[PlannedCell]) -> Digest {
 
 fn add_cell(hasher: &mut Hasher, cell: &PlannedCell) {
     hasher.field(cell.name.as_bytes());
-    let (kind, level) = match cell.load {
-        Load::Closed { concurrency } => (0, u64::from(concurrency)),
-        Load::Poisson { rate } => (1, rate.to_bits()),
-        Load::Constant { rate } => (2, rate.to_bits()),
-    };
-    add(hasher, &[kind, level, cell.timeout.0, cell.stall_timeout.0]);
+    let load = load(cell.load);
+    let (kind, level) = (load.first(), load.get(1));
+    add(hasher, &[kind, level].map(|number| number.copied().unwrap_or_default()));
+    add(hasher, &[cell.timeout.0, cell.stall_timeout.0]);
+    add(hasher, load.get(2..).unwrap_or_default());
+    if let Some(most) = cell.max_connections {
+        // No cell has a slash in front of its name, so that this is not the next cell.
+        hasher.field(b"/max_connections");
+        add(hasher, &[u64::from(most)]);
+    }
     for requests in [&cell.warmup, &cell.requests] {
         add(hasher, &[u64::try_from(requests.len()).unwrap_or(u64::MAX)]);
         for request in requests {
             add_request(hasher, request);
         }
+    }
+}
+
+/// The kind of a load, then its numbers; as many for each load of a kind.
+fn load(load: Load) -> Vec<u64> {
+    match load {
+        Load::Closed { concurrency } => vec![0, u64::from(concurrency)],
+        Load::Poisson { rate } => vec![1, rate.to_bits()],
+        Load::Constant { rate } => vec![2, rate.to_bits()],
+        Load::Gamma { rate, burstiness } => vec![3, rate.to_bits(), burstiness.to_bits()],
+        Load::Ramp { from, to, over } => vec![4, from.to_bits(), to.to_bits(), over.0],
+        Load::Bursts { rate, every, burst: Burst::Requests(n) } => vec![5, rate.to_bits(), every.0, u64::from(n)],
+        Load::Bursts { rate, every, burst: Burst::Rate { rate: high, length } } => {
+            vec![6, rate.to_bits(), every.0, high.to_bits(), length.0]
+        }
+        Load::OnOff { rate, on, off } => vec![7, rate.to_bits(), on.0, off.0],
+        Load::Idle { pause } => vec![8, pause.0],
     }
 }
 

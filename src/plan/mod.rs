@@ -2,6 +2,8 @@
 //! plan; its fingerprint proves it.
 
 mod arrivals;
+#[cfg(test)]
+mod arrivals_tests;
 mod builder;
 mod fingerprint;
 mod lengths;

@@ -3,7 +3,7 @@
 use crate::base::digest::Digest;
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
-use crate::spec::workload::Load;
+use crate::spec::workload::{Load, Phase};
 
 /// The exact list of requests of one workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +12,8 @@ pub struct Plan {
     pub workload: String,
     /// Seed it was made from.
     pub seed: u64,
-    /// Cells in file order. Each run visits them in a seeded random order of its own.
+    /// Cells in file order, the phases of a cell one after the other. Each run visits the cells in a seeded random
+    /// order of its own.
     pub cells: Vec<PlannedCell>,
     /// SHA-256 over everything that is sent and when.
     pub fingerprint: Digest,
@@ -21,14 +22,18 @@ pub struct Plan {
 /// The requests of one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedCell {
-    /// Name of the cell.
+    /// Name of the cell, with the phase unless it is the steady one: `c8`, `c8/burst`.
     pub name: String,
+    /// Which part of its cell's time line this is.
+    pub phase: Phase,
     /// How requests arrive.
     pub load: Load,
     /// The measured requests, in order.
     pub requests: Vec<PlannedRequest>,
     /// Requests before the measured ones. Their prompts are outside the measured set.
     pub warmup: Vec<PlannedRequest>,
+    /// Open loop: at most this many requests in flight; more wait for their turn, and their latency counts.
+    pub max_connections: Option<u32>,
     /// A request that takes longer has failed.
     pub timeout: Nanos,
     /// A stream that is silent for longer has failed.
@@ -36,6 +41,11 @@ pub struct PlannedCell {
 }
 
 impl PlannedCell {
+    /// Whether this is a part of the same cell's time line as `other`.
+    pub fn is_with(&self, other: &Self) -> bool {
+        Phase::cell(&self.name) == Phase::cell(&other.name)
+    }
+
     /// The `n`-th request of an endless supply that holds a closed loop's load until the last measured
     /// request has ended: the measured shapes over again, with new words. None in a cell without requests.
     pub fn filler(&self, n: u32) -> Option<PlannedRequest> {
@@ -56,7 +66,7 @@ pub struct PlannedRequest {
     pub prompt: PromptRecipe,
     /// Output tokens to ask for.
     pub output_tokens: u32,
-    /// Open loop: due instant from the cell's start (warm-up requests come first). Closed loop: none.
+    /// Open loop: due instant from the phase's start (warm-up requests come first). Closed loop: none.
     pub due: Option<Nanos>,
 }
 

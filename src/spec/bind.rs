@@ -6,6 +6,7 @@ use crate::base::diagnostic::Diagnostic;
 use crate::base::names::{Metric, Role, Scale};
 use crate::spec::document::Reading;
 use crate::spec::findings::{Fault, Findings, Mark};
+use crate::spec::load::Phase;
 use crate::spec::policy::{Check, Policy};
 use crate::spec::text::{escape, list, nearest, quote};
 use crate::spec::workload::{Cell, Workload};
@@ -29,6 +30,7 @@ pub(super) struct Entry {
     pub(super) check: Check,
     pub(super) role_is_default: bool,
     pub(super) cells: Cells,
+    pub(super) phase: Phase,
     pub(super) path: String,
     pub(super) at: Mark,
 }
@@ -105,7 +107,11 @@ impl Binding<'_> {
     fn entry(&mut self, entry: &Entry, findings: &mut Findings) {
         match &entry.cells {
             Cells::All => {
-                for cell in &self.workload.cells {
+                let mut cells = self.workload.cells.iter().filter(|cell| cell.phase == entry.phase).peekable();
+                if cells.peek().is_none() {
+                    findings.error(&entry.at, &entry.path, no_phase(entry.phase, "no cell of the workload has"));
+                }
+                for cell in cells {
                     self.check(entry, cell, (&entry.at, &entry.path), findings);
                 }
             }
@@ -114,9 +120,14 @@ impl Binding<'_> {
                     if names.iter().take(index).any(|earlier| earlier.name == *name) {
                         continue; // a repeated entry, found already
                     }
-                    match self.workload.cells.iter().find(|cell| cell.name == *name) {
-                        Some(cell) => self.check(entry, cell, (at, path), findings),
-                        None => findings.error(at, path, unknown_cell(name, self.workload)),
+                    let named = |wanted: &str| self.workload.cells.iter().find(|cell| cell.name == wanted);
+                    match (named(&entry.phase.of(name)), named(name)) {
+                        (Some(cell), _) => self.check(entry, cell, (at, path), findings),
+                        (None, Some(_)) => {
+                            let which = format!("cell {} of the workload does not have", quote(name));
+                            findings.error(at, path, no_phase(entry.phase, &which));
+                        }
+                        (None, None) => findings.error(at, path, unknown_cell(name, self.workload)),
                     }
                 }
             }
@@ -149,8 +160,13 @@ impl Binding<'_> {
     }
 }
 
+fn no_phase(phase: Phase, which: &str) -> Fault {
+    let help = format!("add it to the cell: `phases: {{{phase}: ...}}`, or remove `phase`");
+    Fault::new("unknown-phase", format!("{which} a phase `{phase}`"), help)
+}
+
 fn unknown_cell(name: &str, workload: &Workload) -> Fault {
-    let names = || workload.cells.iter().map(|cell| cell.name.as_str());
+    let names = || workload.cells.iter().filter(|cell| cell.phase == Phase::Steady).map(|cell| cell.name.as_str());
     let message = format!("the workload {} has no cell {}", quote(&workload.name), quote(name));
     let help = match nearest(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),

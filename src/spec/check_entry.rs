@@ -5,6 +5,7 @@ use crate::base::names::{Direction, Metric, Role, Scale, Statistic};
 use crate::base::units::Nanos;
 use crate::spec::bind::{Cells, Entry, NamedCell};
 use crate::spec::findings::{Fault, Findings};
+use crate::spec::load::Phase;
 use crate::spec::policy::{Check, Margin};
 use crate::spec::policy_file::default_role;
 use crate::spec::scalar::{self, Amount};
@@ -29,6 +30,12 @@ pub(super) static CHECK: Object = Object {
             kind: Kind::Either(&Kind::Word("all"), &Kind::Set(&Kind::Name)),
             need: Need::Default("all"),
             doc: "the cells of the workload, each judged on its own",
+        },
+        Field {
+            name: "phase",
+            kind: Kind::Choice(phases),
+            need: Need::Default("steady"),
+            doc: "the part of the cells' time lines that is judged; with `cells: all`, of those that have it",
         },
         Field {
             name: "at_most",
@@ -87,6 +94,10 @@ fn roles() -> Vec<&'static str> {
     Role::ALL.iter().map(|role| role.id()).collect()
 }
 
+fn phases() -> Vec<&'static str> {
+    Phase::ALL.iter().map(|phase| phase.id()).collect()
+}
+
 /// Metrics that have one time per request.
 fn request_times() -> Vec<&'static str> {
     Metric::ALL.iter().filter(|metric| metric.scale() == Scale::PerRequest).map(|metric| metric.id()).collect()
@@ -116,6 +127,7 @@ pub(super) fn entry(view: &View<'_>, findings: &mut Findings) -> Option<Entry> {
         },
         role_is_default: !view.has("role"),
         cells: cells(view)?,
+        phase: view.name("phase", Phase::from_id)?,
         path: view.path.clone(),
         at: view.place(),
     })

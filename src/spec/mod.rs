@@ -14,6 +14,8 @@ mod check_entry;
 mod config_file;
 mod document;
 mod findings;
+mod load;
+mod load_file;
 mod picture;
 mod policy_file;
 mod reader;

@@ -1,6 +1,7 @@
 //! A workload: the traffic, as cells.
 
 use crate::base::units::Nanos;
+pub use crate::spec::load::{Burst, Load, Phase};
 
 /// A validated workload file.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,15 +12,18 @@ pub struct Workload {
     pub description: String,
     /// Seed of everything random in its plan.
     pub seed: u64,
-    /// The operating points, in file order; at least one, names unique.
+    /// The operating points, in file order; at least one, names unique. Each phase of a cell is one of its own,
+    /// and the phases of a cell follow each other in the order of their time line.
     pub cells: Vec<Cell>,
 }
 
 /// One operating point: a load level and a request shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// Name, for example `c8`.
+    /// Name, for example `c8`; with the phase unless it is the steady one, for example `c8/burst`.
     pub name: String,
+    /// Which part of its cell's time line this is.
+    pub phase: Phase,
     /// How requests arrive.
     pub load: Load,
     /// Measured requests per run.
@@ -32,30 +36,12 @@ pub struct Cell {
     pub output_tokens: Lengths,
     /// Prefixes shared between requests; none by default.
     pub shared_prefix: Option<SharedPrefix>,
+    /// Open loop: at most this many requests in flight; more wait for their turn, and their latency counts.
+    pub max_connections: Option<u32>,
     /// A request that takes longer has failed.
     pub timeout: Nanos,
     /// A stream that is silent for longer has failed.
     pub stall_timeout: Nanos,
-}
-
-/// How requests arrive.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Load {
-    /// Closed loop: this many in flight; a request is due the instant a slot is free.
-    Closed {
-        /// Requests in flight.
-        concurrency: u32,
-    },
-    /// Open loop: Poisson arrivals.
-    Poisson {
-        /// Mean arrival rate, requests per second.
-        rate: f64,
-    },
-    /// Open loop: one arrival every `1 / rate` seconds.
-    Constant {
-        /// Arrival rate, requests per second.
-        rate: f64,
-    },
 }
 
 /// A distribution of token counts.

@@ -6,11 +6,12 @@ use crate::base::diagnostic::Diagnostic;
 use crate::base::units::Nanos;
 use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings};
+use crate::spec::load_file::{self, ARRIVALS, CONCURRENCY, PHASES, RATE};
 use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::text::quote;
 use crate::spec::view::View;
-use crate::spec::workload::{Cell, Lengths, Load, SharedPrefix, Workload};
+use crate::spec::workload::{Cell, Lengths, Phase, SharedPrefix, Workload};
 
 const TOKENS: Kind = Kind::Count { min: 1, max: 1_000_000 };
 const LENGTH: Kind = Kind::Either(&TOKENS, &Kind::Object(&LENGTHS));
@@ -55,35 +56,26 @@ static CELL: Object = Object {
             need: Need::Required,
             doc: "the name that checks use, for example `c8`",
         },
-        Field {
-            name: "concurrency",
-            kind: Kind::Count { min: 1, max: 4_096 },
-            need: Need::Optional,
-            doc: "closed loop: this many requests in flight, the next one due the instant a slot is free",
-        },
-        Field {
-            name: "rate",
-            kind: Kind::Rate { min: "0.001/s", max: "10000/s" },
-            need: Need::Optional,
-            doc: "open loop: requests arrive at this mean rate, whatever the server does",
-        },
-        Field {
-            name: "arrivals",
-            kind: Kind::Choice(arrivals),
-            need: Need::Default("poisson"),
-            doc: "with `rate`: `poisson` (random) or `constant` (evenly spaced)",
-        },
+        CONCURRENCY,
+        RATE,
+        ARRIVALS,
         Field {
             name: "requests",
             kind: Kind::Count { min: 1, max: 1_000_000 },
             need: Need::Required,
-            doc: "measured requests per run",
+            doc: "measured requests per run, of the steady phase where there are others",
         },
         Field {
             name: "warmup",
             kind: Kind::Count { min: 0, max: 100_000 },
             need: Need::Optional,
             doc: "requests before the measured ones, with prompts of their own; by default 20 or twice the concurrency, the larger",
+        },
+        Field {
+            name: "phases",
+            kind: Kind::Object(&PHASES),
+            need: Need::Optional,
+            doc: "other parts of the cell's time line, each measured and judged on its own",
         },
         Field { name: "prompt_tokens", kind: LENGTH, need: Need::Required, doc: "prompt length in tokens" },
         Field {
@@ -97,6 +89,12 @@ static CELL: Object = Object {
             kind: Kind::Object(&SHARED_PREFIX),
             need: Need::Optional,
             doc: "prefixes shared between requests; by default prompts share nothing",
+        },
+        Field {
+            name: "max_connections",
+            kind: Kind::Count { min: 1, max: 65_535 },
+            need: Need::Optional,
+            doc: "open loop: at most this many requests in flight; more wait for their turn, which counts as their latency; by default no limit",
         },
         Field {
             name: "timeout",
@@ -191,10 +189,6 @@ static SHARED_PREFIX: Object = Object {
     ],
 };
 
-fn arrivals() -> Vec<&'static str> {
-    vec!["poisson", "constant"]
-}
-
 /// Reads a workload file; `file` is its name in the findings.
 ///
 /// # Errors
@@ -207,7 +201,8 @@ pub fn read_workload(file: &str, text: &str) -> Result<Reading<Workload>, Vec<Di
 }
 
 fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
-    let cells: Vec<Option<Cell>> = view.views("cells").iter().map(|cell_view| cell(cell_view, findings)).collect();
+    let cells: Vec<Option<Vec<Cell>>> =
+        view.views("cells").iter().map(|cell_view| time_line(cell_view, findings)).collect();
     let mut lines = BTreeMap::new();
     for cell in view.views("cells") {
         let Some(name) = cell.text("name") else { continue };
@@ -220,16 +215,57 @@ fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
             );
         }
     }
+    one_is_first(view, findings);
     Some(Workload {
         name: view.text("name")?,
         description: view.text("description").unwrap_or_default(),
         seed: view.read("seed", scalar::count)?,
-        cells: cells.into_iter().collect::<Option<_>>()?,
+        cells: cells.into_iter().collect::<Option<Vec<_>>>()?.concat(),
     })
 }
 
+/// A boot has one first request.
+fn one_is_first(view: &View<'_>, findings: &mut Findings) {
+    let cells = view.views("cells");
+    let cold = cells.iter().filter_map(|cell| cell.view("phases")).filter(|phases| phases.has("cold"));
+    for phases in cold.skip(1) {
+        let message = "another cell has a cold phase already, and only one can be the first after a boot";
+        let fault = Fault::new("conflicting-keys", message, "keep one of the two, or make another workload");
+        findings.error(&phases.at("cold"), &phases.key("cold"), fault);
+    }
+}
+
+/// The cell with its phases, in the order of the time line.
+fn time_line(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Cell>> {
+    let cell = cell(view, findings);
+    let other = view.view("phases").map_or_else(|| Some(Vec::new()), |phases| load_file::phases(&phases, findings));
+    let (steady, other) = (cell?, other?);
+    let mut line: Vec<Cell> = other
+        .into_iter()
+        .map(|part| Cell {
+            name: part.phase.of(&steady.name),
+            phase: part.phase,
+            load: part.load.unwrap_or(steady.load),
+            requests: part.requests,
+            warmup: 0,
+            ..steady.clone()
+        })
+        .collect();
+    line.push(steady);
+    line.sort_by_key(|cell| cell.phase);
+    for closed in line.iter_mut().filter(|cell| !cell.load.is_open()) {
+        closed.max_connections = None;
+    }
+    if view.has("max_connections") && line.iter().all(|cell| cell.max_connections.is_none()) {
+        let message = "a closed loop never has more requests in flight than its `concurrency`";
+        let fault = Fault::new("conflicting-keys", message, "remove `max_connections`, or use `rate`");
+        findings.error(&view.at("max_connections"), &view.key("max_connections"), fault);
+    }
+    Some(line)
+}
+
 fn cell(view: &View<'_>, findings: &mut Findings) -> Option<Cell> {
-    let load = load(view, findings);
+    let load = load_file::load(view, findings);
     let requests = view.count("requests");
     let prompt_tokens = lengths("prompt_tokens", view, findings);
     let output_tokens = lengths("output_tokens", view, findings);
@@ -243,51 +279,22 @@ fn cell(view: &View<'_>, findings: &mut Findings) -> Option<Cell> {
         let fault = Fault::new("impossible-range", message, "make the prefix shorter or the prompts longer");
         findings.error(&view.at("shared_prefix"), &view.key("shared_prefix"), fault);
     }
-    if let (Some(Load::Closed { concurrency }), Some(requests)) = (load, requests)
-        && requests < concurrency
-    {
-        let message = format!("{requests} requests never fill a concurrency of {concurrency}");
-        let fault = Fault::new("impossible-range", message, "plan several requests for each slot");
-        findings.error(&view.at("requests"), &view.key("requests"), fault);
-    }
+    load_file::fills(load, requests, view, findings);
     let (timeout, stall_timeout) = timeouts(view, findings)?;
     let load = load?;
     Some(Cell {
         name: view.text("name")?,
+        phase: Phase::Steady,
         load,
         requests: requests?,
-        warmup: if view.has("warmup") { view.count("warmup")? } else { default_warmup(load) },
+        warmup: if view.has("warmup") { view.count("warmup")? } else { load_file::default_warmup(load) },
         prompt_tokens: prompt_tokens?,
         output_tokens: output_tokens?,
         shared_prefix,
+        max_connections: view.count("max_connections"),
         timeout,
         stall_timeout,
     })
-}
-
-/// `docs/statistics.md` section 2: twice the concurrency, at least 20.
-const fn default_warmup(load: Load) -> u32 {
-    match load {
-        Load::Closed { concurrency } if concurrency > 10 => concurrency.saturating_mul(2),
-        Load::Closed { .. } | Load::Poisson { .. } | Load::Constant { .. } => 20,
-    }
-}
-
-fn load(view: &View<'_>, findings: &mut Findings) -> Option<Load> {
-    if view.has("arrivals") && !view.has("rate") {
-        let message = "`arrivals` says how requests arrive at a `rate`; a closed loop has no arrivals";
-        let fault =
-            Fault::new("conflicting-keys", message, "remove `arrivals`, or use `rate` in place of `concurrency`");
-        findings.error(&view.at("arrivals"), &view.key("arrivals"), fault);
-    }
-    if view.has("concurrency") {
-        return view.count("concurrency").map(|concurrency| Load::Closed { concurrency });
-    }
-    let rate = view.read("rate", scalar::rate)?;
-    match view.text("arrivals")?.as_str() {
-        "constant" => Some(Load::Constant { rate }),
-        _ => Some(Load::Poisson { rate }),
-    }
 }
 
 fn timeouts(view: &View<'_>, findings: &mut Findings) -> Option<(Nanos, Nanos)> {

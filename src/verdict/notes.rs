@@ -42,6 +42,7 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
     }
     notes.extend(screening.left_out());
     notes.extend(at_once(screening));
+    notes.extend(waited(case));
     notes.extend(one_sided(case));
     notes.extend(versions(case));
     if !case.policy.checks.iter().any(|check| check.role == Role::Required) {
@@ -67,6 +68,21 @@ fn flagged(subjects: &[Subject], states: &[State]) -> BTreeMap<Flag, Vec<String>
 fn at_once(screening: &Screening<'_>) -> Option<String> {
     let zero: usize = screening.seen.iter().filter_map(|seen| Some(seen.validity.as_ref()?.zero_latencies)).sum();
     (zero > 0).then(|| format!("{} had an answer at once, which counts as 1 us", count(zero, "request")))
+}
+
+/// Requests that were due while a connection cap was reached: their latency holds a wait of the workload's making.
+fn waited(case: &Case<'_>) -> Option<String> {
+    let mut cells: BTreeMap<&str, u64> = BTreeMap::new();
+    for cell in case.evidence.all().flat_map(|(_, run)| &run.manifest.cells) {
+        let is_checked = case.policy.checks.iter().any(|check| check.cell == cell.name);
+        if let Some(connections) = cell.connections.filter(|connections| is_checked && connections.waited > 0) {
+            *cells.entry(&cell.name).or_default() += u64::from(connections.waited);
+        }
+    }
+    let list: Vec<String> = cells.iter().map(|(cell, waited)| format!("{waited} at {cell}")).collect();
+    (!list.is_empty()).then(|| {
+        format!("requests waited for a connection (`max_connections`), as part of their latency: {}", list.join(", "))
+    })
 }
 
 /// Conditions that only one side knows: not shown to differ, and not shown to agree.

@@ -20,6 +20,7 @@ mod gate;
 mod hostile;
 mod interrupt;
 mod outputs;
+mod phases;
 mod restart;
 mod secrets;
 mod stored;

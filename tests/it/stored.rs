@@ -66,6 +66,7 @@ impl Session<'_> {
             window_start_us: 0,
             window_end_us: 0,
             client: None,
+            connections: None,
         };
         Manifest {
             format: FORMAT,

@@ -155,6 +155,7 @@ pub(crate) mod tests {
                 window_end_us: own().map(|record| record.end.0.div_euclid(1_000)).max().unwrap(),
                 client: None,
                 name: name.clone(),
+                connections: None,
             }
         });
         Manifest {

@@ -13,7 +13,7 @@ use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::compare::evidence::{Baseline, Evidence};
 use crate::plan::request::{Plan, PlannedCell, PlannedRequest, PromptRecipe};
-use crate::spec::workload::Load;
+use crate::spec::workload::{Load, Phase};
 
 /// What the requests of a cell look like in one run.
 #[derive(Clone, Copy, Debug)]
@@ -143,9 +143,11 @@ fn plan(requests: u32) -> Plan {
     };
     let cell = |name: &&str| PlannedCell {
         name: (*name).to_owned(),
+        phase: Phase::Steady,
         load: Load::Closed { concurrency: 1 },
         requests: (0..requests).map(request).collect(),
         warmup: vec![],
+        max_connections: None,
         timeout: Nanos::from_secs(30),
         stall_timeout: Nanos::from_secs(10),
     };
@@ -168,6 +170,7 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
         window_start_us: 0,
         window_end_us: 100_000 * u64::from(traffic.requests),
         client: None,
+        connections: None,
     };
     Run {
         manifest: Manifest {

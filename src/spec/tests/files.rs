@@ -10,7 +10,7 @@ use crate::spec::schema::schema;
 use crate::spec::shape::{Kind, Need, Object};
 use crate::spec::target::Ready;
 use crate::spec::tests::schemas::{as_json, broken, objects};
-use crate::spec::workload::{Lengths, Load, Workload};
+use crate::spec::workload::{Burst, Cell, Lengths, Load, Phase, Workload};
 use crate::spec::{default_role, read_config, read_policy, read_workload};
 
 const CHAT: &str = include_str!("../../../gate-policies/chat.yaml");
@@ -29,6 +29,9 @@ cells:
     concurrency: 20
     requests: 50
     warmup: 7
+    phases:
+      cold:
+        requests: 30
     prompt_tokens:
       uniform:
         min: 10
@@ -55,6 +58,67 @@ cells:
         128: 1
 ";
 
+const FULL_LOADS: &str = "\
+servegate: 1
+kind: workload
+name: loads
+cells:
+  - name: gamma
+    rate: 8/s
+    arrivals:
+      gamma:
+        burstiness: 0.5
+    requests: 50
+    prompt_tokens: 9
+    output_tokens: 9
+    max_connections: 32
+  - name: ramp
+    rate: 1/s
+    arrivals:
+      ramp:
+        to: 20/s
+        over: 60s
+    requests: 50
+    prompt_tokens: 9
+    output_tokens: 9
+  - name: line
+    rate: 4/s
+    arrivals:
+      bursts:
+        every: 10s
+        requests: 25
+    requests: 50
+    phases:
+      recovery:
+        requests: 51
+      burst:
+        rate: 5/s
+        arrivals:
+          bursts:
+            every: 10s
+            rate: 40/s
+            for: 2s
+        requests: 52
+      idle:
+        pause: 30s
+        requests: 53
+    prompt_tokens: 9
+    output_tokens: 9
+  - name: closed
+    rate: 20/s
+    arrivals:
+      on_off:
+        on: 5s
+        off: 10s
+    requests: 50
+    phases:
+      burst:
+        concurrency: 9
+        requests: 54
+    prompt_tokens: 9
+    output_tokens: 9
+";
+
 const FULL_POLICY: &str = "\
 servegate: 1
 kind: policy
@@ -79,6 +143,7 @@ checks:
     statistic: p50
     cells:
       - a
+    phase: cold
     at_most: 5%
     floor: 0.3ms
     warn_at: 3%
@@ -190,15 +255,21 @@ fn warm_up_and_stall_time_have_the_documented_defaults() {
 fn every_value_arrives_as_it_was_written() {
     let workload = workload(FULL_WORKLOAD);
     assert_eq!(workload.seed, 7);
-    assert_eq!(workload.cells[0].prompt_tokens, Lengths::Uniform { min: 10, max: 20 });
-    assert_eq!(workload.cells[1].load, Load::Constant { rate: 9.0 });
-    assert_eq!(workload.cells[1].output_tokens, Lengths::Table(vec![(128, 1.0), (512, 3.0)]));
-    assert_eq!(workload.cells[1].prompt_tokens, Lengths::LogNormal { median: 30.0, sigma: 0.5, min: 10, max: 90 });
+    let names: Vec<&str> = workload.cells.iter().map(|cell| cell.name.as_str()).collect();
+    assert_eq!(names, ["a/cold", "a", "b"]);
+    assert_eq!(workload.cells[1].prompt_tokens, Lengths::Uniform { min: 10, max: 20 });
+    assert_eq!(workload.cells[2].load, Load::Constant { rate: 9.0 });
+    assert_eq!(workload.cells[2].output_tokens, Lengths::Table(vec![(128, 1.0), (512, 3.0)]));
+    assert_eq!(workload.cells[2].prompt_tokens, Lengths::LogNormal { median: 30.0, sigma: 0.5, min: 10, max: 90 });
 
     let policy = policy(FULL_POLICY, &workload);
     assert_eq!((policy.runs, policy.controls, policy.baseline_max_age_days), (4, 3, 30));
     assert_eq!(policy.when, [(Condition::Hardware, "h100".to_owned())]);
     assert_eq!(policy.checks.len(), 7);
+    assert_eq!(
+        (policy.checks[0].id().as_str(), policy.checks[2].id().as_str()),
+        ("ttft.p50@a/cold", "output_tokens@b")
+    );
     assert_eq!(policy.checks[0].objective, Some(800.0));
     assert_eq!(policy.checks[1].margin, Margin::Within(0.03));
     let limits = [(Metric::Ttft, Nanos::from_millis(500)), (Metric::Tpot, Nanos::from_millis(50))];
@@ -215,6 +286,31 @@ fn every_value_arrives_as_it_was_written() {
         serde_json::json!({"ignore_eos": true, "top_k": 5, "stop": ["a", "no"]})
     );
     assert_eq!(target.conditions[&Condition::MaxNumSeqs], "256");
+}
+
+#[test]
+fn loads_and_phases_arrive_as_they_were_written() {
+    let secs = Nanos::from_secs;
+    let cells = workload(FULL_LOADS).cells;
+    let of = |cell: &Cell| (cell.name.clone(), cell.phase, cell.load, cell.requests, cell.warmup);
+    let bursts = |rate, burst| Load::Bursts { rate, every: secs(10), burst };
+    let few = bursts(4.0, Burst::Requests(25));
+    let high = bursts(5.0, Burst::Rate { rate: 40.0, length: secs(2) });
+    let expected = [
+        ("gamma", Phase::Steady, Load::Gamma { rate: 8.0, burstiness: 0.5 }, 50, 20),
+        ("ramp", Phase::Steady, Load::Ramp { from: 1.0, to: 20.0, over: secs(60) }, 50, 20),
+        ("line", Phase::Steady, few, 50, 20),
+        ("line/idle", Phase::Idle, Load::Idle { pause: secs(30) }, 53, 0),
+        ("line/burst", Phase::Burst, high, 52, 0),
+        ("line/recovery", Phase::Recovery, few, 51, 0),
+        ("closed", Phase::Steady, Load::OnOff { rate: 20.0, on: secs(5), off: secs(10) }, 50, 20),
+        ("closed/burst", Phase::Burst, Load::Closed { concurrency: 9 }, 54, 0),
+    ];
+    let expected =
+        expected.map(|(name, phase, load, requests, warmup)| (name.to_owned(), phase, load, requests, warmup));
+    assert_eq!(cells.iter().map(of).collect::<Vec<_>>(), expected);
+    let caps: Vec<_> = cells.iter().map(|cell| cell.max_connections).collect();
+    assert_eq!((caps[0], caps.iter().flatten().count()), (Some(32), 1));
 }
 
 #[test]
@@ -257,7 +353,12 @@ fn without_key(text: &str, at: usize) -> String {
 
 #[test]
 fn every_key_of_every_schema_is_read() {
-    let full = [(FileKind::Workload, FULL_WORKLOAD), (FileKind::Policy, FULL_POLICY), (FileKind::Config, FULL_CONFIG)];
+    let full = [
+        (FileKind::Workload, FULL_WORKLOAD),
+        (FileKind::Workload, FULL_LOADS),
+        (FileKind::Policy, FULL_POLICY),
+        (FileKind::Config, FULL_CONFIG),
+    ];
     for (kind, text) in full {
         let schema = schema(kind);
         assert_eq!(broken(&as_json(text), &schema, &schema, ""), [""; 0]);

@@ -188,6 +188,62 @@ fn every_fault_of_a_workload_is_found() {
 }
 
 #[test]
+fn every_fault_of_a_load_and_of_a_phase_is_found() {
+    let shaped =
+        |text: &str| format!("cells:\n  - {{name: c, requests: 50, prompt_tokens: 9, output_tokens: 9, {text}}}\n");
+    assert_found(
+        WORKLOAD,
+        &[
+            (&shaped("rate: 9/s, arrivals: {}"), "5:86 missing-key cells[0].arrivals"),
+            (
+                &shaped("rate: 9/s, arrivals: {ramp: {to: 2/s, over: 9s}, gamma: {burstiness: 1}}"),
+                "5:86 conflicting-keys cells[0].arrivals",
+            ),
+            (&shaped("rate: 9/s, arrivals: {gamma: {}}"), "5:94 missing-key cells[0].arrivals.gamma.burstiness"),
+            (
+                &shaped("rate: 9/s, arrivals: {gamma: {burstiness: 0}}"),
+                "5:107 out-of-range cells[0].arrivals.gamma.burstiness",
+            ),
+            (&shaped("rate: 9/s, arrivals: {ramp: {to: 9/s}}"), "5:93 missing-key cells[0].arrivals.ramp.over"),
+            (
+                &shaped("rate: 9/s, arrivals: {bursts: {every: 9s, rate: 9/s}}"),
+                "5:95 missing-key cells[0].arrivals.bursts.for",
+            ),
+            (
+                &shaped("rate: 9/s, arrivals: {bursts: {every: 9s, requests: 9, for: 1s}}"),
+                "5:125 conflicting-keys cells[0].arrivals.bursts.for",
+            ),
+            (
+                &shaped("rate: 9/s, arrivals: {bursts: {every: 9s, rate: 9/s, for: 9s}}"),
+                "5:123 impossible-range cells[0].arrivals.bursts.for",
+            ),
+            (
+                &shaped("rate: 9/s, arrivals: {on_off: {on: 9s, off: 0s}}"),
+                "5:109 out-of-range cells[0].arrivals.on_off.off",
+            ),
+            (&shaped("concurrency: 1, max_connections: 9"), "5:98 conflicting-keys cells[0].max_connections"),
+            (&shaped("concurrency: 1, phases: {}"), ""),
+            (&shaped("concurrency: 1, phases: {warm: {requests: 9}}"), "5:90 unknown-key cells[0].phases.warm"),
+            (&shaped("concurrency: 1, phases: {idle: {requests: 9}}"), "5:96 missing-key cells[0].phases.idle.pause"),
+            (
+                &shaped("concurrency: 1, phases: {recovery: {requests: 9}}"),
+                "5:100 missing-key cells[0].phases.recovery",
+            ),
+            (&shaped("concurrency: 1, phases: {burst: {requests: 9}}"), "5:97 missing-key cells[0].phases.burst"),
+            (
+                &shaped("concurrency: 1, phases: {burst: {requests: 9, concurrency: 10}}"),
+                "5:108 impossible-range cells[0].phases.burst.requests",
+            ),
+            (
+                &(shaped("concurrency: 1, phases: {cold: {requests: 9}}")
+                    + "  - {name: d, requests: 5, concurrency: 1, prompt_tokens: 9, output_tokens: 9, phases: {cold: {requests: 9}}}\n"),
+                "6:95 conflicting-keys cells[1].phases.cold",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn every_fault_of_a_check_is_found() {
     let head = format!("{POLICY}{CHECKS}");
     assert_found(
@@ -197,6 +253,12 @@ fn every_fault_of_a_check_is_found() {
             ("  - {statistic: p50, at_most: 5%}\n", "8:5 missing-key checks[2].metric"),
             ("  - {metric: latency, statistic: p50, at_most: 5%}\n", "8:14 unknown-value checks[2].metric"),
             ("  - {metric: e2e, at_most: 5%}\n", "8:5 missing-key checks[2].statistic"),
+            ("  - {metric: e2e, statistic: p50, at_most: 5%, phase: hot}\n", "8:55 unknown-value checks[2].phase"),
+            ("  - {metric: e2e, statistic: p50, at_most: 5%, phase: burst}\n", "8:5 unknown-phase checks[2]"),
+            (
+                "  - {metric: e2e, statistic: p50, at_most: 5%, phase: idle, cells: [c1]}\n",
+                "8:69 unknown-phase checks[2].cells[0]",
+            ),
             ("  - {metric: e2e, statistic: value, at_most: 5%}\n", "8:30 wrong-statistic checks[2].statistic"),
             ("  - {metric: throughput, statistic: p50, at_most: 5%}\n", "8:37 wrong-statistic checks[2].statistic"),
             ("  - {metric: e2e, statistic: p50}\n", "8:5 missing-key checks[2]"),

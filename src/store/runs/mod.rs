@@ -271,6 +271,8 @@ fn evidence(planned: &CellEvidence, records: &[Record]) -> CellEvidence {
         attempted: u32::try_from(own().count()).unwrap_or(u32::MAX),
         window_start_us: own().map(|record| record.due.0 / 1_000).min().unwrap_or_default(),
         window_end_us: own().map(|record| record.end.0 / 1_000).max().unwrap_or_default(),
+        // How many waited was known to the process that was killed.
+        connections: None,
         ..planned.clone()
     }
 }

@@ -5,15 +5,18 @@ use crate::base::names::{Metric, Role, Side};
 use crate::base::units::Nanos;
 use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::spec::policy::{Check, Margin};
+use crate::spec::workload::Phase;
 use crate::stats::steady::{drift, steadiness};
 use crate::verdict::judgement::Finding;
 use crate::verdict::rules::{Screening, Seen, error};
 
 /// TTFT and TPOT do not drift within the runs of a side by more than half the margin of a required check of them.
+/// Only where a steady state is meant: not in a burst or the recovery from one, nor while the load itself changes.
 pub(super) fn steady(screening: &Screening<'_>) -> Vec<Finding> {
     let checks = &screening.case.policy.checks;
     let mut found = vec![];
-    for (cell, seen) in screening.cells() {
+    let steady = |(cell, _): &(&PlannedCell, _)| cell.phase == Phase::Steady && !cell.load.is_trending();
+    for (cell, seen) in screening.cells().filter(steady) {
         found.extend(unsteady(checks, (cell, seen), Metric::Ttft, |validity| validity.ttft_drift));
         found.extend(unsteady(checks, (cell, seen), Metric::Tpot, |validity| validity.tpot_drift));
     }

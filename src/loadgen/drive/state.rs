@@ -1,0 +1,327 @@
+//! One cell while it runs: what is in flight, and what each phase has to show.
+
+use std::collections::BTreeMap;
+
+use crate::artifact::run::{CellEvidence, ConnectionCap};
+use crate::base::units::Nanos;
+use crate::loadgen::drive::{Compose, DOWN_AFTER, GRACE, LOOK_AHEAD, Message, RAMP_LIMIT, Step, Stop, Watch};
+use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::spec::workload::Load;
+use crate::wire::transport::{Exchange, Failure, Outbound, Transport, Wake};
+
+/// A message on its way to the transport; the measured request that it is, if it is one.
+pub(super) struct Composed<'p> {
+    id: u64,
+    measured: Option<&'p PlannedRequest>,
+    message: Message,
+}
+
+impl Composed<'_> {
+    pub(super) const fn is_measured(&self) -> bool {
+        self.measured.is_some()
+    }
+}
+
+/// A measured request in flight.
+struct Flight<'p> {
+    /// Its phase, as an index.
+    phase: usize,
+    request: &'p PlannedRequest,
+    due: Nanos,
+}
+
+/// What a phase has to show.
+struct Shown<'p> {
+    phase: &'p PlannedCell,
+    /// Measured requests that have ended.
+    ended: usize,
+    window_start: Option<Nanos>,
+    window_end: Nanos,
+    connections: Option<ConnectionCap>,
+}
+
+/// One cell while it runs.
+pub(super) struct State<'p, 't> {
+    compose: &'t Compose<'t>,
+    transport: &'t mut dyn Transport,
+    watch: &'t mut Watch<'t, 'p>,
+    /// The phases that were begun; the last one runs.
+    shown: Vec<Shown<'p>>,
+    /// Place of the next request in its phase: warm-up, measured, fillers.
+    place: usize,
+    /// Identity of the next request.
+    id: u64,
+    /// Everything that was submitted and has not ended: the measured requests among it are known.
+    in_flight: BTreeMap<u64, Option<Flight<'p>>>,
+    /// How many of them are measured.
+    measuring: usize,
+    /// Planned requests of the whole cell.
+    planned: usize,
+    /// Requests that ended without an answer; none once there was an answer.
+    unanswered: Option<usize>,
+    /// The instant in which the next phase begins, where the one before it says so.
+    border: Option<Nanos>,
+    deadline: Nanos,
+    limit: Nanos,
+}
+
+impl<'p, 't> State<'p, 't> {
+    pub(super) fn new(
+        line: &[&'p PlannedCell],
+        compose: &'t Compose<'t>,
+        transport: &'t mut dyn Transport,
+        watch: &'t mut Watch<'t, 'p>,
+    ) -> Self {
+        Self {
+            compose,
+            transport,
+            watch,
+            shown: Vec::with_capacity(line.len()),
+            place: 0,
+            id: 0,
+            in_flight: BTreeMap::new(),
+            measuring: 0,
+            planned: line.iter().map(|phase| phase.warmup.len() + phase.requests.len()).sum(),
+            unanswered: Some(0),
+            border: None,
+            deadline: Nanos::MAX,
+            limit: Nanos::MAX,
+        }
+    }
+
+    pub(super) fn begin(&mut self, phase: &'p PlannedCell) -> Result<(), Stop> {
+        let connections = phase.max_connections.map(ConnectionCap::of);
+        self.shown.push(Shown { phase, ended: 0, window_start: None, window_end: Nanos::ZERO, connections });
+        self.place = 0;
+        if (self.watch)(Step::Started(phase)).is_break() { Err(Stop::Refused) } else { Ok(()) }
+    }
+
+    /// The phase that runs.
+    fn phase(&self) -> Option<&'p PlannedCell> {
+        self.shown.last().map(|shown| shown.phase)
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.transport.now()
+    }
+
+    /// Opens a connection, if none is.
+    pub(super) fn prepare(&mut self) {
+        self.transport.prepare(1);
+    }
+
+    /// The instant in which an open loop starts: where the one before it ended, or now; the first requests of a
+    /// cell are handed over ahead like all others.
+    pub(super) fn border(&mut self) -> Nanos {
+        let now = self.now();
+        self.border.take().unwrap_or(if self.shown.len() > 1 { now } else { now + LOOK_AHEAD })
+    }
+
+    /// An open loop that started at `start` ends at its last due instant.
+    pub(super) fn set_border(&mut self, start: Nanos) {
+        self.border = Some(start + self.last_due());
+    }
+
+    /// Waits until the phase before has ended, where that is still to come.
+    pub(super) fn reach_border(&mut self) -> Result<(), Stop> {
+        if let Some(border) = self.border.take() {
+            while self.now() < border {
+                self.wait(Some(border))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn last_due(&self) -> Nanos {
+        let planned = self.phase().into_iter().flat_map(|phase| phase.warmup.iter().chain(&phase.requests));
+        planned.filter_map(|request| request.due).max().unwrap_or_default()
+    }
+
+    /// The measured request at the next place.
+    fn measured(&self) -> Option<&'p PlannedRequest> {
+        let phase = self.phase()?;
+        phase.requests.get(self.place.checked_sub(phase.warmup.len())?)
+    }
+
+    /// The planned request at the next place: warm-up, then measured.
+    fn planned(&self) -> Option<&'p PlannedRequest> {
+        self.phase()?.warmup.get(self.place).or_else(|| self.measured())
+    }
+
+    /// When the next planned request is due, from the start of its phase; none when all were taken.
+    pub(super) fn next_due(&self) -> Option<Nanos> {
+        self.planned().map(|request| request.due.unwrap_or_default())
+    }
+
+    /// The message at the next place. A closed loop has fillers after the planned requests.
+    pub(super) fn compose_next(&mut self, fillers: bool) -> Option<Composed<'p>> {
+        let phase = self.phase()?;
+        let message = match self.planned() {
+            Some(request) => (self.compose)(phase, request),
+            None if fillers => {
+                let number = self.place.checked_sub(phase.warmup.len() + phase.requests.len())?;
+                (self.compose)(phase, &phase.filler(to_u32(number))?)
+            }
+            None => return None,
+        };
+        let composed = Composed { id: self.id, measured: self.measured(), message };
+        self.place += 1;
+        self.id += 1;
+        Some(composed)
+    }
+
+    pub(super) fn submit(&mut self, composed: Composed<'p>, due: Nanos) {
+        let Composed { id, measured, message } = composed;
+        let phase = self.shown.len().saturating_sub(1);
+        let Some(shown) = self.shown.last_mut() else { return };
+        if measured.is_some() {
+            shown.window_start.get_or_insert(due);
+            self.measuring += 1;
+        }
+        self.in_flight.insert(id, measured.map(|request| Flight { phase, request, due }));
+        let PlannedCell { timeout, stall_timeout, .. } = *shown.phase;
+        let Message { request_id, path, body } = message;
+        self.transport.submit(Outbound { id, due, request_id, path, body, timeout, stall_timeout });
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Whether the phase's connection cap leaves room for a request. What was handed over ahead takes a place: it
+    /// is due earlier than whatever comes after it.
+    pub(super) fn has_room(&self) -> bool {
+        let cap = self.phase().and_then(|phase| phase.max_connections);
+        cap.is_none_or(|cap| self.in_flight.len() < to_usize(cap))
+    }
+
+    /// Notes a measured request that is handed over after it was due, because there was no room.
+    pub(super) fn note_wait(&mut self, due: Nanos) {
+        let wait = micros(self.now().since(due));
+        if let Some(connections) = self.shown.last_mut().and_then(|shown| shown.connections.as_mut())
+            && wait > 0
+        {
+            connections.waited += 1;
+            connections.total_wait_us = connections.total_wait_us.saturating_add(wait);
+            connections.longest_wait_us = connections.longest_wait_us.max(wait);
+        }
+    }
+
+    /// Every request ends within its timeout, so a phase ends within the sum over those that wait for each
+    /// other: one slot's share in a closed loop; the last arrival and its timeout in an open one.
+    pub(super) fn set_limit(&mut self, start: Nanos, slots: usize) {
+        let Some(PlannedCell { load, warmup, requests, timeout, .. }) = self.phase() else { return };
+        let rounds = to_u64((warmup.len() + requests.len()).div_ceil(slots)).saturating_add(1);
+        let times = |time: Nanos| Nanos(time.0.saturating_mul(rounds));
+        let busy = match *load {
+            Load::Closed { .. } => RAMP_LIMIT + times(*timeout),
+            Load::Idle { pause } => times(*timeout + pause),
+            Load::Poisson { .. }
+            | Load::Constant { .. }
+            | Load::Gamma { .. }
+            | Load::Ramp { .. }
+            | Load::Bursts { .. }
+            | Load::OnOff { .. } => *timeout + self.last_due(),
+        };
+        self.limit = busy + GRACE;
+        self.deadline = start + self.limit;
+    }
+
+    /// Waits until a request ends (and gives the instant), or until `until`, at most to the deadline.
+    pub(super) fn wait(&mut self, until: Option<Nanos>) -> Result<Option<Nanos>, Stop> {
+        if self.now() >= self.deadline {
+            return Err(Stop::Overdue { limit: self.limit });
+        }
+        match self.transport.wait(Some(until.unwrap_or(self.deadline).min(self.deadline))) {
+            Wake::Ended(exchange) => {
+                let end = exchange.end;
+                self.take(exchange)?;
+                Ok(Some(end))
+            }
+            Wake::Reached => Ok(None),
+            Wake::Interrupted => Err(Stop::Interrupted),
+        }
+    }
+
+    fn take(&mut self, exchange: Box<Exchange>) -> Result<(), Stop> {
+        let down = self.is_down(&exchange);
+        if let Some(Flight { phase, request, .. }) = self.in_flight.remove(&exchange.id).flatten()
+            && let Some(shown) = self.shown.get_mut(phase)
+        {
+            self.measuring = self.measuring.saturating_sub(1);
+            shown.ended += 1;
+            shown.window_end = shown.window_end.max(exchange.end);
+            if (self.watch)(Step::Ended(shown.phase, request, exchange)).is_break() {
+                return Err(Stop::Refused);
+            }
+        }
+        down.map_or(Ok(()), Err)
+    }
+
+    /// Whether this exchange completes the proof that the target is down.
+    fn is_down(&mut self, exchange: &Exchange) -> Option<Stop> {
+        let (Some(before), None, Some(cause)) = (self.unanswered, exchange.status, &exchange.failure) else {
+            self.unanswered = None;
+            return None;
+        };
+        let requests = before + 1;
+        self.unanswered = Some(requests);
+        (requests >= DOWN_AFTER.min(self.planned)).then(|| Stop::Down { requests, cause: words(cause) })
+    }
+
+    /// Whether every measured request of the phase has ended.
+    pub(super) fn phase_is_done(&self) -> bool {
+        self.shown.last().is_none_or(|shown| shown.ended >= shown.phase.requests.len())
+    }
+
+    /// Whether a measured request of any phase is in flight.
+    pub(super) const fn is_measuring(&self) -> bool {
+        self.measuring > 0
+    }
+
+    pub(super) fn evidence(&self) -> Vec<CellEvidence> {
+        let now = self.now();
+        let of_phase = |(index, shown): (usize, &Shown<'_>)| {
+            let flights = self.in_flight.values().flatten();
+            let in_flight = flights.filter(|flight| flight.phase == index && flight.due <= now).count();
+            let start = shown.window_start.unwrap_or(now);
+            CellEvidence {
+                name: shown.phase.name.clone(),
+                planned: to_u32(shown.phase.requests.len()),
+                attempted: to_u32(shown.ended + in_flight),
+                window_start_us: micros(start),
+                window_end_us: micros(shown.window_end.max(start)),
+                connections: shown.connections,
+                client: None,
+            }
+        };
+        self.shown.iter().enumerate().map(of_phase).collect()
+    }
+}
+
+fn words(failure: &Failure) -> String {
+    match failure {
+        Failure::Connect(cause) => format!("no connection: {cause}"),
+        Failure::Tls(cause) => format!("no TLS: {cause}"),
+        Failure::Cut(cause) => format!("connection broke: {cause}"),
+        Failure::TimedOut => "no answer within the timeout".to_owned(),
+        Failure::Stalled => "silent for longer than the stall timeout".to_owned(),
+        Failure::TooLarge => "an answer too large to keep".to_owned(),
+    }
+}
+
+fn micros(at: Nanos) -> u64 {
+    at.to_stored_resolution().0.checked_div(1_000).unwrap_or(0)
+}
+
+pub(super) fn to_u64(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+fn to_u32(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+pub(super) fn to_usize(n: u32) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
