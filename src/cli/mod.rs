@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, composition of everything below, and the only place
 //! that reads the environment, owns the terminal and knows exit codes.
 
+mod approval;
 mod baseline;
 mod candidate;
 mod check;
@@ -12,6 +13,8 @@ mod error;
 mod files;
 mod gate;
 mod measure;
+mod recover;
+mod refresh;
 mod run;
 mod schema;
 mod session;
@@ -70,6 +73,7 @@ enum Command {
     Measure(measure::Args),
     Compare(compare::Args),
     Baseline(baseline::Args),
+    Recover(recover::Args),
     Check(check::Args),
     Schema(schema::Args),
     Verify(verify::Args),
@@ -115,6 +119,7 @@ fn dispatch(command: Command, terminal: &mut Terminal) -> Result<Exit, CliError>
         Command::Measure(args) => measure::run(&args, terminal),
         Command::Compare(args) => compare::run(&args, terminal),
         Command::Baseline(args) => baseline::run(&args, terminal),
+        Command::Recover(args) => recover::run(&args, terminal),
         Command::Check(args) => check::run(&args, terminal),
         Command::Schema(args) => schema::run(&args, terminal),
         Command::Verify(args) => verify::run(&args, terminal),
