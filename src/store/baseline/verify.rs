@@ -33,6 +33,8 @@ impl Baselines {
     pub fn verify(&self, workload: Option<&str>) -> Result<Vec<Fault>, BaselineError> {
         let mut faults = Vec::new();
         let workloads = if let Some(name) = workload {
+            let folder = self.workload(name)?;
+            faults.extend(is_link(&folder).then(|| linked(folder)));
             vec![name.to_owned()]
         } else {
             verify_names("workload", &self.root, &mut faults)?;
