@@ -9,7 +9,7 @@ use crate::store::runs::{MANIFEST, RunError, StoredRun, half_written, is_partial
 /// How deep runs may lie in a folder: `baselines/<workload>/<release>/runs/<run>`.
 pub(super) const DEPTH: usize = 4;
 /// Folders that are looked into, at most.
-pub(super) const MOST: usize = 10_000;
+const MOST: usize = 10_000;
 
 /// The runs of these paths, in the order in which they were measured: by session and position in it. A path is a run
 /// or a folder with runs, up to four folders deep; a symbolic link inside is not followed and a hidden folder not
@@ -23,14 +23,15 @@ pub(super) const MOST: usize = 10_000;
 pub fn find(paths: &[PathBuf]) -> Result<Vec<StoredRun>, RunError> {
     let mut runs = Vec::new();
     for path in paths {
-        runs.extend(below(path)?);
+        runs.extend(below(path, MOST)?);
     }
     let place = |run: &StoredRun| (run.manifest.session.clone(), run.manifest.sequence);
     runs.sort_by_cached_key(place);
     Ok(runs)
 }
 
-fn below(path: &Path) -> Result<Vec<StoredRun>, RunError> {
+/// The runs of one path; it looks into at most `most` folders.
+pub(super) fn below(path: &Path, most: usize) -> Result<Vec<StoredRun>, RunError> {
     if is_run(path) {
         return Ok(vec![stored(path)?]);
     }
@@ -44,8 +45,8 @@ fn below(path: &Path) -> Result<Vec<StoredRun>, RunError> {
         for folder in level {
             for entry in folders(&folder)? {
                 looked += 1;
-                if looked > MOST {
-                    return Err(RunError::TooMany { path: path.to_owned() });
+                if looked > most {
+                    return Err(RunError::TooMany { path: path.to_owned(), most });
                 }
                 if is_partial(&entry) {
                     partial.get_or_insert(entry);

@@ -95,10 +95,12 @@ pub enum RunError {
         path: PathBuf,
     },
     /// A folder that holds everything.
-    #[error("{} holds more than {} folders; name the folders of the runs", path.display(), find::MOST)]
+    #[error("{} holds more than {most} folders; name the folders of the runs", path.display())]
     TooMany {
         /// The folder.
         path: PathBuf,
+        /// How many are looked into.
+        most: usize,
     },
     /// The records are not those that the manifest was written for.
     #[error("{} was changed after it was measured: its digest is {found} and its manifest says {expected}; restore it from its source", path.display())]

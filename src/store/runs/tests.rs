@@ -11,7 +11,7 @@ use tempfile::tempdir;
 use super::*;
 use crate::artifact::codec::manifest::tests::manifest_of;
 use crate::artifact::codec::samples::{any_record, streamed};
-use crate::store::runs::find::find;
+use crate::store::runs::find::{below, find};
 use crate::store::runs::recover::recover;
 
 fn records(count: u32) -> Vec<Record> {
@@ -146,11 +146,11 @@ fn runs_are_found_in_folders_and_ordered_as_they_were_measured() {
 #[test]
 fn a_folder_of_everything_is_refused_and_not_searched_for_ever() {
     let folder = tempdir().unwrap();
-    for number in 0..=find::MOST {
-        fs::create_dir(folder.path().join(number.to_string())).unwrap();
+    for name in ["a", "a/b", "c", "d"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
     }
-    let message = find(&[folder.path().to_owned()]).unwrap_err().to_string();
-    assert!(message.ends_with("holds more than 10000 folders; name the folders of the runs"), "{message}");
+    let message = below(folder.path(), 3).unwrap_err().to_string();
+    assert!(message.ends_with("holds more than 3 folders; name the folders of the runs"), "{message}");
 }
 
 #[test]
