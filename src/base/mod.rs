@@ -1,4 +1,4 @@
-//! What every other module may use: units, names, digests, seeded random streams, findings.
+//! What every other module may use: units, names, words, digests, seeded random streams, findings.
 
 pub mod diagnostic;
 pub mod digest;
@@ -6,3 +6,4 @@ pub mod names;
 pub mod rng;
 pub mod secret;
 pub mod units;
+pub mod words;

@@ -1,31 +1,21 @@
 //! `servegate baseline`: the life of baselines.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use crate::artifact::run::Manifest;
-use crate::base::digest::Digest;
-use crate::base::names::Side;
-use crate::cli::compare::run_folders;
+use crate::base::words::count;
 use crate::cli::error::{CliError, Exit};
-use crate::cli::files;
-use crate::cli::gate::{ExitPolicyArg, Gathered, context, decide};
+use crate::cli::refresh;
 use crate::cli::session::now;
 use crate::cli::terminal::Terminal;
 use crate::report::escape;
-use crate::report::json;
-use crate::report::view::View;
 use crate::store::baseline::history::Event;
-use crate::store::baseline::refresh::{Approval, Change, Mode, Refresh, Refreshed};
+use crate::store::baseline::request::Change;
 use crate::store::baseline::{BaselineError, Baselines};
-use crate::store::bundle::Part;
-use crate::store::runs::read_run;
-use crate::verdict::judgement::Verdict;
 
-/// The life of baselines: refresh, list, show, verify, history, rollback
+/// The life of baselines: refresh, list, show, verify, history, rollback, anchor
 ///
 /// Example: servegate baseline list
 #[derive(clap::Args)]
@@ -40,7 +30,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    Refresh(RefreshArgs),
+    Refresh(refresh::Args),
     /// List the baselines of every workload
     ///
     /// Example: servegate baseline list --json
@@ -49,40 +39,7 @@ enum Command {
     Verify(VerifyArgs),
     History(HistoryArgs),
     Rollback(RollbackArgs),
-}
-
-/// Make the measurement of an approved release the baseline
-///
-/// Example: servegate baseline refresh --release v1.5.0 --approved-by "Ada Lovelace" --runs runs/v1.5.0 --policy gate-policies/chat.yaml
-#[derive(clap::Args)]
-struct RefreshArgs {
-    /// The approved release
-    #[arg(long, value_name = "TAG")]
-    release: String,
-
-    /// Who approved it
-    #[arg(long, value_name = "WHO")]
-    approved_by: String,
-
-    /// Run folders of the measurement, or folders of run folders
-    #[arg(long, required = true, num_args = 1.., value_name = "RUN")]
-    runs: Vec<PathBuf>,
-
-    /// Policies to judge the measurement by against the active baseline; it enters only if it passes
-    #[arg(long, num_args = 1.., value_name = "FILE", required_unless_present_any = ["initial", "add_session", "rebase"])]
-    policy: Vec<PathBuf>,
-
-    /// The first baseline of its workload
-    #[arg(long, conflicts_with_all = ["add_session", "rebase"])]
-    initial: bool,
-
-    /// A further session of the active release
-    #[arg(long, conflicts_with = "rebase")]
-    add_session: bool,
-
-    /// A new start: identity changed (driver, hardware, workload), or a regression is accepted
-    #[arg(long, value_name = "REASON")]
-    rebase: Option<String>,
+    Anchor(AnchorArgs),
 }
 
 /// Show one baseline: approval, conditions, sessions, noise
@@ -131,101 +88,39 @@ struct RollbackArgs {
     reason: String,
 }
 
+/// Make a stored release the anchor, the old release that bounds slow drift
+///
+/// Example: servegate baseline anchor chat v1.4.2 --by "Ada Lovelace" --reason "yearly review"
+#[derive(clap::Args)]
+struct AnchorArgs {
+    /// Name of the workload
+    workload: String,
+    /// The release
+    release: String,
+    /// Who decided
+    #[arg(long, value_name = "WHO")]
+    by: String,
+    /// Why
+    #[arg(long)]
+    reason: String,
+}
+
 /// Dispatches.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let store = Baselines::at(&args.store);
     match &args.command {
-        Command::Refresh(args) => refresh(&store, args, terminal),
+        Command::Refresh(args) => refresh::run(&store, args, terminal),
         Command::List => list(&store, terminal),
         Command::Show(args) => show(&store, args, terminal),
         Command::Verify(args) => verify(&store, args, terminal),
         Command::History(args) => history(&store, args, terminal),
         Command::Rollback(args) => rollback(&store, args, terminal),
+        Command::Anchor(args) => anchor(&store, args, terminal),
     }
 }
 
 fn failed(error: &BaselineError) -> CliError {
     CliError::failed(error.to_string())
-}
-
-fn refresh(store: &Baselines, args: &RefreshArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
-    // One workload after the other; controls that were measured in between are not the release.
-    let mut by_workload: BTreeMap<String, Vec<(PathBuf, Manifest)>> = BTreeMap::new();
-    for folder in run_folders(&args.runs)? {
-        let manifest = read_run(&folder).map_err(|error| CliError::failed(error.to_string()))?.manifest;
-        by_workload.entry(manifest.workload.clone()).or_default().push((folder, manifest));
-    }
-    let mut done = BTreeMap::new();
-    for (workload, runs) in &by_workload {
-        let verdict = approval(store, args, workload, runs, terminal)?;
-        let folders: Vec<PathBuf> = runs
-            .iter()
-            .filter(|(_, manifest)| manifest.side != Side::Control)
-            .map(|(folder, _)| folder.clone())
-            .collect();
-        let refreshed = store.refresh(&Refresh {
-            workload,
-            release: &args.release,
-            approved_by: &args.approved_by,
-            at: &now(),
-            mode: mode(args),
-            runs: &folders,
-            verdict,
-        });
-        let Refreshed { digest, sessions, runs, .. } = refreshed.map_err(|error| failed(&error))?;
-        terminal.say(&format!(
-            "{workload}: release {} is the active baseline: {sessions} sessions, {runs} runs, {digest}",
-            args.release
-        ));
-        done.insert(workload.clone(), digest);
-    }
-    if terminal.json() {
-        terminal.data_json(&done)?;
-    }
-    Ok(Exit::Success)
-}
-
-fn mode(args: &RefreshArgs) -> Mode {
-    match (&args.rebase, args.initial, args.add_session) {
-        (Some(reason), ..) => Mode::Rebase(reason.clone()),
-        (None, true, _) => Mode::Initial,
-        (None, false, true) => Mode::AddSession,
-        (None, false, false) => Mode::Next,
-    }
-}
-
-/// Judges the measurement against the active baseline, when policies are given and there is one.
-fn approval(
-    store: &Baselines,
-    args: &RefreshArgs,
-    workload: &str,
-    runs: &[(PathBuf, Manifest)],
-    terminal: &mut Terminal,
-) -> Result<Option<Approval>, CliError> {
-    if args.policy.is_empty() {
-        return Ok(None);
-    }
-    let Some(mut gathered) = Gathered::active(store, workload)? else { return Ok(None) };
-    let suites = files::suites(&args.policy, terminal)?;
-    let Some(suite) = suites.into_iter().find(|suite| suite.workload.name == workload) else {
-        let error = CliError::usage(format!("no policy given with --policy judges the workload `{workload}`"));
-        return Err(error.hint("name a policy whose `workload` is the one that was measured"));
-    };
-    for (folder, manifest) in runs {
-        let part = if manifest.side == Side::Control { Part::Control } else { Part::Candidate };
-        gathered.read(part, std::slice::from_ref(folder))?;
-    }
-    let judgement = decide(&[(suite, gathered)], None);
-    let context = context(ExitPolicyArg::Strict, Vec::new());
-    let view = View::new(&judgement, &context);
-    let bytes = json::render(&view).map_err(|error| CliError::failed(error.to_string()))?;
-    if judgement.verdict > Verdict::Warn {
-        terminal.say(&view.headline);
-        for policy in &judgement.policies {
-            terminal.say(&escape::one_line(&policy.sentence));
-        }
-    }
-    Ok(Some(Approval { verdict: judgement.verdict, judgement: Digest::of(&bytes) }))
 }
 
 fn list(store: &Baselines, terminal: &mut Terminal) -> Result<Exit, CliError> {
@@ -244,8 +139,8 @@ fn list(store: &Baselines, terminal: &mut Terminal) -> Result<Exit, CliError> {
         };
         let name = format!("{}/{}", escape::terminal(&one.workload), escape::terminal(&one.release));
         let by = escape::terminal(&one.approved_by);
-        let (sessions, runs, at) = (one.sessions, one.runs, &one.approved_at);
-        line(&mut text, format_args!("{name:<32} {sessions} sessions, {runs} runs  {at}  {by}  {state}"));
+        let (sessions, runs) = (count(one.sessions, "session"), count(one.runs, "run"));
+        line(&mut text, format_args!("{name:<32} {sessions}, {runs}  {}  {by}  {state}", one.approved_at));
     }
     if listed.is_empty() {
         line(&mut text, format_args!("no baseline"));
@@ -274,7 +169,7 @@ fn show(store: &Baselines, args: &ShowArgs, terminal: &mut Terminal) -> Result<E
         line(&mut text, format_args!("condition    {condition} = {}", escape::terminal(value)));
     }
     for (session, runs) in &manifest.sessions {
-        line(&mut text, format_args!("session      {}: {} runs", escape::terminal(session), runs.len()));
+        line(&mut text, format_args!("session      {}: {}", escape::terminal(session), count(runs.len(), "run")));
     }
     line(&mut text, format_args!("\ncell       metric              median   run sd  session sd"));
     for noise in &manifest.noise {
@@ -294,7 +189,7 @@ fn verify(store: &Baselines, args: &VerifyArgs, terminal: &mut Terminal) -> Resu
     let faults = store.verify(args.workload.as_deref()).map_err(|error| failed(&error))?;
     // Nothing verified is not "all right".
     let known = store.workloads().map_err(|error| failed(&error))?;
-    if !args.workload.as_ref().map_or(!known.is_empty(), |name| known.contains(name)) {
+    if faults.is_empty() && !args.workload.as_ref().map_or(!known.is_empty(), |name| known.contains(name)) {
         return Err(no_baseline(args.workload.as_deref()));
     }
     if terminal.json() {
@@ -341,6 +236,13 @@ fn rollback(store: &Baselines, args: &RollbackArgs, terminal: &mut Terminal) -> 
     let RollbackArgs { workload, release, by, reason } = args;
     store.rollback(&Change { workload, release, by, at: &now(), reason }).map_err(|error| failed(&error))?;
     terminal.say(&format!("{workload}: release {release} is the active baseline again"));
+    Ok(Exit::Success)
+}
+
+fn anchor(store: &Baselines, args: &AnchorArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let AnchorArgs { workload, release, by, reason } = args;
+    store.set_anchor(&Change { workload, release, by, at: &now(), reason }).map_err(|error| failed(&error))?;
+    terminal.say(&format!("{workload}: release {release} is the anchor"));
     Ok(Exit::Success)
 }
 

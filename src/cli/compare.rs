@@ -1,16 +1,17 @@
 //! `servegate compare`: judge stored runs, offline and deterministic.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use crate::artifact::run::Manifest;
 use crate::base::names::Side;
+use crate::base::words::count;
 use crate::cli::error::{CliError, Exit};
-use crate::cli::files;
+use crate::cli::files::{self, Suite};
 use crate::cli::gate::{ExitPolicyArg, Gathered, OUT, Outputs, Reference, decide};
 use crate::cli::terminal::Terminal;
 use crate::store::bundle::Part;
-use crate::store::runs::{MANIFEST, RunError, read_run};
+use crate::store::runs::StoredRun;
+use crate::store::runs::find::find;
 
 /// Judge stored runs, without measuring
 ///
@@ -43,23 +44,20 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let outputs = Outputs { out: &args.out, exit_policy: args.exit_policy };
     let _lock = outputs.prepare()?;
     let suites = files::suites(&args.policy, terminal)?;
-    let (baseline, candidate) = (run_folders(&args.baseline)?, run_folders(&args.candidate)?);
+    let (baseline, candidate) = (runs(&args.baseline)?, runs(&args.candidate)?);
+    nothing_is_mixed_in(&suites, &baseline)?;
+    nothing_is_mixed_in(&suites, &candidate)?;
     let mut gathered = Vec::new();
     for suite in suites {
         let mut evidence = Gathered::default();
-        for folder in &baseline {
-            let run = open(folder)?;
-            if run.workload == suite.workload.name {
-                evidence.reference.get_or_insert(Reference { release: run.release, age_days: 0 });
-                evidence.read(Part::Baseline, std::slice::from_ref(folder))?;
-            }
+        for stored in baseline.iter().filter(|stored| stored.manifest.workload == suite.workload.name) {
+            let release = stored.manifest.release.clone();
+            evidence.reference.get_or_insert(Reference { release, age_days: 0 });
+            evidence.read(Part::Baseline, std::slice::from_ref(&stored.path))?;
         }
-        for folder in &candidate {
-            let run = open(folder)?;
-            if run.workload == suite.workload.name {
-                let part = if run.side == Side::Control { Part::Control } else { Part::Candidate };
-                evidence.read(part, std::slice::from_ref(folder))?;
-            }
+        for stored in candidate.iter().filter(|stored| stored.manifest.workload == suite.workload.name) {
+            let part = if stored.manifest.side == Side::Control { Part::Control } else { Part::Candidate };
+            evidence.read(part, std::slice::from_ref(&stored.path))?;
         }
         gathered.push((suite, evidence));
     }
@@ -67,50 +65,34 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     outputs.publish(&gathered, &judgement, None, terminal)
 }
 
-fn open(folder: &Path) -> Result<Manifest, CliError> {
-    read_run(folder).map(|run| run.manifest).map_err(|error| CliError::failed(error.to_string()))
+/// The runs of these paths, in the order in which they were measured.
+pub(crate) fn runs(paths: &[PathBuf]) -> Result<Vec<StoredRun>, CliError> {
+    find(paths).map_err(|error| CliError::failed(error.to_string()))
 }
 
-/// Run folders: those named, and those directly inside folders that are no runs, in order of their names. What a
-/// killed measurement left is refused when it is named, or when nothing else is there.
-pub(crate) fn run_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
-    let mut folders = Vec::new();
-    for path in paths {
-        if path.join(MANIFEST).exists() {
-            folders.push(path.clone());
-            continue;
+/// Refuses a side with runs that no policy judges beside runs that one does: whoever named them wanted them judged.
+fn nothing_is_mixed_in(suites: &[Suite], runs: &[StoredRun]) -> Result<(), CliError> {
+    let judged = |run: &&StoredRun| suites.iter().any(|suite| suite.workload.name == run.manifest.workload);
+    match runs.iter().find(|run| !judged(run)) {
+        Some(stray) if runs.iter().any(|run| judged(&run)) => {
+            let error = CliError::failed(format!(
+                "the runs are of several workloads ({}), and no policy given judges `{}`, such as {}",
+                workloads(runs),
+                stray.manifest.workload,
+                stray.path.display()
+            ));
+            Err(error.hint("name only runs of the workloads that the policies judge, or a policy for each workload"))
         }
-        if is_partial(path) {
-            return Err(half_written(path));
-        }
-        let failed =
-            |error: std::io::Error| CliError::failed(format!("cannot read the folder {}: {error}", path.display()));
-        let (mut inside, mut partial) = (Vec::new(), None);
-        for entry in fs::read_dir(path).map_err(failed)? {
-            let entry = entry.map_err(failed)?.path();
-            if is_partial(&entry) {
-                partial = Some(entry);
-            } else if entry.join(MANIFEST).exists() {
-                inside.push(entry);
-            }
-        }
-        if inside.is_empty() {
-            if let Some(partial) = partial {
-                return Err(half_written(&partial));
-            }
-            let error = CliError::failed(format!("{} is no run and holds none", path.display()));
-            return Err(error.hint("a run is a folder with manifest.json and records.jsonl.zst"));
-        }
-        inside.sort();
-        folders.extend(inside);
+        _ => Ok(()),
     }
-    Ok(folders)
 }
 
-fn is_partial(folder: &Path) -> bool {
-    folder.extension().is_some_and(|extension| extension == "partial")
-}
-
-fn half_written(folder: &Path) -> CliError {
-    CliError::failed(RunError::HalfWritten { path: folder.to_owned() }.to_string())
+/// `chat: 6 runs, offline-batch: 5 runs`.
+pub(crate) fn workloads(runs: &[StoredRun]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for run in runs {
+        *counts.entry(&run.manifest.workload).or_default() += 1;
+    }
+    let texts: Vec<String> = counts.iter().map(|(name, runs)| format!("{name}: {}", count(*runs, "run"))).collect();
+    texts.join(", ")
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use crate::base::names::Side;
+use crate::cli::approval::judge;
 use crate::cli::candidate::{CandidateSession, Stage};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files::{Source, Suite, suite};
@@ -17,12 +18,14 @@ use crate::cli::terminal::Terminal;
 use crate::sim::profile::Profile;
 use crate::sim::scenario::Scenario;
 use crate::store::baseline::Baselines;
-use crate::store::baseline::refresh::{Mode, Refresh};
+use crate::store::baseline::request::{Mode, Refresh};
 
 /// Sessions of the baseline, and runs in each.
 const SESSIONS: u32 = 3;
 const RUNS_PER_SESSION: u32 = 2;
 const BASELINE: &str = "v1-bf16-kv";
+/// Name of the candidate's session.
+const CANDIDATE: &str = "demo-candidate";
 
 /// The shipped policies with their workloads, as they stand in the repository.
 const SHIPPED: [[(&str, &str); 2]; 2] = [
@@ -81,7 +84,6 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         .ok_or_else(|| CliError::failed(format!("no scenario `{}`", args.story.scenario())))?;
     let outputs = Outputs { out: &args.out, exit_policy: ExitPolicyArg::Strict };
     let _lock = outputs.prepare()?;
-    outputs.remove_runs()?;
     let temporary = tempfile::tempdir()
         .map_err(|error| CliError::failed(format!("cannot create a temporary folder for the baselines: {error}")))?;
     let store = Baselines::at(temporary.path().join("baselines"));
@@ -93,6 +95,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     for [workload, policy] in SHIPPED {
         let source = |(name, text): (&str, &str)| Source { name: name.to_owned(), text: text.to_owned() };
         let suite = suite(source(workload), vec![source(policy)])?;
+        outputs.remove_runs(&suite.workload.name, CANDIDATE)?;
         for number in 1..=SESSIONS {
             let session = format!("demo-{number}");
             deployment.enter_session(&format!("{}/{session}", suite.workload.name));
@@ -103,11 +106,11 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         let mut evidence = Gathered { candidate: Some(scenario.name.to_owned()), ..active };
         deployment.enter_session(&format!("{}/candidate", suite.workload.name));
         let candidate = CandidateSession {
-            name: "demo-candidate",
+            name: CANDIDATE,
             release: scenario.name,
             runs: suite.runs(),
             controls: suite.controls(),
-            out: outputs.runs(&suite.workload.name),
+            out: outputs.runs(&suite.workload.name, CANDIDATE),
         };
         let mut stage = Stage { deployment: &mut deployment, interrupt: &interrupt, terminal };
         trouble = candidate.measure(&suite, &mut evidence, &mut stage)?;
@@ -147,16 +150,17 @@ fn baseline(
         // They lie in a temporary folder that is about to go, and the demo makes the same runs again.
         return Err(error.only_hint("nothing of a demo's baseline is kept; start the demo again"));
     }
-    let runs: Vec<PathBuf> = runs.into_iter().map(|stored| stored.path).collect();
-    let is_first = store.load_active(workload).map_err(|error| CliError::failed(error.to_string()))?.is_none();
+    // As on the command line: the first session stands for itself, every further one is judged against it.
+    let judged = judge(store, suite, &runs)?;
+    let folders: Vec<PathBuf> = runs.into_iter().map(|stored| stored.path).collect();
     let refreshed = store.refresh(&Refresh {
         workload,
         release: BASELINE,
         approved_by: "servegate demo",
         at: &now(),
-        mode: if is_first { Mode::Initial } else { Mode::AddSession },
-        runs: &runs,
-        verdict: None,
+        mode: if judged.is_none() { Mode::Initial } else { Mode::AddSession },
+        runs: &folders,
+        verdict: judged.map(|judged| judged.approval),
     });
     refreshed.map(drop).map_err(|error| CliError::failed(error.to_string()))
 }

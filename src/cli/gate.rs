@@ -238,9 +238,9 @@ impl Outputs<'_> {
         Ok(lock)
     }
 
-    /// Removes the runs of an earlier decision, for a command whose runs anybody can make again.
-    pub(crate) fn remove_runs(&self) -> Result<(), CliError> {
-        let folder = self.out.join(RUNS);
+    /// Removes the runs of an earlier session of this name, for a command whose runs anybody can make again.
+    pub(crate) fn remove_runs(&self, workload: &str, session: &str) -> Result<(), CliError> {
+        let folder = self.runs(workload, session);
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(CliError::failed(format!("cannot remove the old {}: {error}", folder.display())))
@@ -249,9 +249,10 @@ impl Outputs<'_> {
         }
     }
 
-    /// The folder for runs that are measured for this decision.
-    pub(crate) fn runs(&self, workload: &str) -> PathBuf {
-        self.out.join(RUNS).join(workload)
+    /// The folder for runs that are measured for this decision. Each session has its own: naming it later names what
+    /// was judged together, and nothing of an earlier decision.
+    pub(crate) fn runs(&self, workload: &str, session: &str) -> PathBuf {
+        self.out.join(RUNS).join(workload).join(session)
     }
 
     /// Writes every report and the bundle, prints the final table, and gives the exit.

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::artifact::conditions::Conditions;
 use crate::base::names::Side;
+use crate::base::words::count;
 use crate::cli::deployment::Live;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
@@ -18,6 +19,7 @@ use crate::cli::terminal::Terminal;
 use crate::cli::trust;
 use crate::store::files::check_writable;
 use crate::store::runs::read_run;
+use crate::verdict::counting::{Uncounted, uncounted};
 
 /// Measure a target and keep the runs
 ///
@@ -80,17 +82,25 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         out: &args.out,
     };
     let Measured { runs, trouble } = session.measure(&mut deployment, &interrupt, terminal);
-    let mut rows = Vec::new();
+    let (mut rows, mut doubts) = (Vec::new(), Vec::new());
     for stored in &runs {
         let run = read_run(&stored.path).map_err(|error| CliError::failed(error.to_string()))?;
-        rows.extend(table::rows(&run, &plan));
+        let faults = uncounted(&run);
+        let number = run.manifest.sequence.saturating_add(1);
+        rows.extend(table::rows(&run, &plan, &faults));
+        doubts.extend(faults.into_iter().map(|Uncounted { cells, seen, fix }| {
+            format!("warning: run {number} does not count at {}: it {seen}; {fix}", cells.join(", "))
+        }));
     }
     if terminal.json() {
         let paths: Vec<String> = runs.iter().map(|stored| stored.path.display().to_string()).collect();
         terminal.data_json(&json!({ "session": name, "runs": paths, "cells": rows }))?;
     } else if !rows.is_empty() {
         terminal.data(table::render(&rows).as_bytes())?;
-        terminal.say(&format!("{} runs in {}", runs.len(), args.out.display()));
+        terminal.say(&format!("{} in {}", count(runs.len(), "run"), args.out.display()));
+    }
+    for doubt in &doubts {
+        terminal.say(doubt);
     }
     trouble.map_or(Ok(Exit::Success), Err)
 }

@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, composition of everything below, and the only place
 //! that reads the environment, owns the terminal and knows exit codes.
 
+mod approval;
 mod baseline;
 mod candidate;
 mod check;
@@ -14,6 +15,8 @@ mod gate;
 mod lock;
 mod measure;
 mod reach;
+mod recover;
+mod refresh;
 mod run;
 mod schema;
 mod selfcheck;
@@ -74,6 +77,7 @@ enum Command {
     Measure(measure::Args),
     Compare(compare::Args),
     Baseline(baseline::Args),
+    Recover(recover::Args),
     Check(check::Args),
     Schema(schema::Args),
     Verify(verify::Args),
@@ -120,6 +124,7 @@ fn dispatch(command: Command, terminal: &mut Terminal) -> Result<Exit, CliError>
         Command::Measure(args) => measure::run(&args, terminal),
         Command::Compare(args) => compare::run(&args, terminal),
         Command::Baseline(args) => baseline::run(&args, terminal),
+        Command::Recover(args) => recover::run(&args, terminal),
         Command::Check(args) => check::run(&args, terminal),
         Command::Schema(args) => schema::run(&args, terminal),
         Command::Verify(args) => verify::run(&args, terminal),

@@ -1,6 +1,6 @@
 //! `servegate run`: measure, compare with the active baseline, judge, report, exit.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cli::candidate::{CandidateSession, Stage};
 use crate::cli::deployment::Live;
@@ -14,6 +14,12 @@ use crate::cli::target::TargetArgs;
 use crate::cli::terminal::Terminal;
 use crate::cli::trust;
 use crate::store::baseline::Baselines;
+use crate::verdict::judgement::Verdict;
+
+/// The release under judgement when none is named.
+const UNNAMED: &str = "candidate";
+/// Folder of the baselines by default.
+const BASELINES: &str = "baselines";
 
 /// Measure a target, compare it with the active baseline, and decide
 ///
@@ -28,7 +34,7 @@ pub(crate) struct Args {
     target: TargetArgs,
 
     /// Release (or change) under judgement
-    #[arg(long, default_value = "candidate")]
+    #[arg(long, default_value = UNNAMED)]
     release: String,
 
     /// Candidate runs, instead of what the policies ask for
@@ -61,8 +67,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let config = args.target.config()?;
     let session = args.session.clone().unwrap_or_else(new_name);
     check_names(&session, &args.release)?;
-    let store =
-        args.store.clone().or(config.baselines.clone().map(PathBuf::from)).unwrap_or_else(|| "baselines".into());
+    let store = args.store.clone().or(config.baselines.clone().map(PathBuf::from)).unwrap_or_else(|| BASELINES.into());
     let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
     check_folders(&out, &store)?;
     let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
@@ -71,13 +76,13 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let target = args.target.target(&config)?;
     let suites = files::suites(&args.policy, terminal)?;
     suites.iter().try_for_each(|suite| trust::admit(&suite.plan))?;
-    let store = Baselines::at(store);
+    let baselines = Baselines::at(&store);
     let interrupt = Interrupt::listen()?;
 
     // All baselines first: a missing one is no reason to load a deployment for half an hour.
     let (mut gathered, mut trouble) = (Vec::new(), None);
     for suite in suites {
-        let baseline = Gathered::active(&store, &suite.workload.name)?;
+        let baseline = Gathered::active(&baselines, &suite.workload.name)?;
         if baseline.is_none() {
             trouble.get_or_insert_with(|| missing_baseline(&suite));
         }
@@ -92,7 +97,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             release: &args.release,
             runs: args.runs.unwrap_or_else(|| suite.runs()),
             controls: args.controls.unwrap_or_else(|| suite.controls()),
-            out: outputs.runs(&suite.workload.name),
+            out: outputs.runs(&suite.workload.name, &session),
         };
         trouble = match Live::new(target.clone(), gathered.declared(), interrupt.clone()) {
             Ok(mut live) => {
@@ -102,7 +107,44 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             Err(error) => Some(error),
         };
     }
-    finish(&outputs, &gathered, trouble, &interrupt, terminal)
+    let (exit, verdict) = conclude(&outputs, &gathered, trouble, &interrupt, terminal)?;
+    if matches!(verdict, Some(Verdict::Pass | Verdict::Warn)) {
+        for (suite, _) in &gathered {
+            let runs = outputs.runs(&suite.workload.name, &session);
+            terminal.say(&next_step(suite, &args.release, &runs, &store));
+        }
+    }
+    Ok(exit)
+}
+
+/// What to do with a measurement that passed once its release is approved.
+fn next_step(suite: &Suite, release: &str, runs: &Path, store: &Path) -> String {
+    let name = &suite.workload.name;
+    if release == UNNAMED {
+        return format!(
+            "note: to make a measurement of `{name}` the next baseline after approval, name its release: servegate run \
+             --release TAG"
+        );
+    }
+    let mut words = vec!["servegate".to_owned(), "baseline".to_owned(), "refresh".to_owned()];
+    if store != Path::new(BASELINES) {
+        words.extend(["--store".to_owned(), store.display().to_string()]);
+    }
+    words.extend(["--release", release, "--approved-by", "WHO", "--runs"].map(str::to_owned));
+    words.extend([runs.display().to_string(), "--policy".to_owned()]);
+    words.extend(suite.policies.iter().map(|loaded| loaded.source.name.clone()));
+    let command: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    format!("next, when {release} is approved, to make it the baseline of `{name}`:\n  {}", command.join(" "))
+}
+
+/// A word as a POSIX shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '=' | ':' | '@' | '+' | ',');
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 fn missing_baseline(suite: &Suite) -> CliError {
@@ -120,15 +162,117 @@ pub(crate) fn finish(
     interrupt: &Interrupt,
     terminal: &mut Terminal,
 ) -> Result<Exit, CliError> {
+    conclude(outputs, gathered, trouble, interrupt, terminal).map(|(exit, _)| exit)
+}
+
+/// As [`finish`], with the verdict; none where the measurement came to no end.
+fn conclude(
+    outputs: &Outputs<'_>,
+    gathered: &[(Suite, Gathered)],
+    trouble: Option<CliError>,
+    interrupt: &Interrupt,
+    terminal: &mut Terminal,
+) -> Result<(Exit, Option<Verdict>), CliError> {
     match trouble {
         Some(error) if interrupt.exit().is_some() => Err(error),
         trouble => {
             let judgement = decide(gathered, trouble.as_ref());
             let exit = outputs.publish(gathered, &judgement, trouble.as_ref(), terminal)?;
-            if let Some(error) = trouble {
-                terminal.error(&error);
+            if let Some(error) = &trouble {
+                terminal.error(error);
             }
-            Ok(exit)
+            let verdict = trouble.is_none().then_some(judgement.verdict);
+            Ok((exit, verdict))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+
+    use super::*;
+    use crate::base::names::Side;
+    use crate::cli::session::{Measured, Session};
+    use crate::cli::simulated::Simulated;
+    use crate::cli::{Global, parse_and_run};
+    use crate::sim::profile::Profile;
+    use crate::sim::scenario::Scenario;
+
+    const WORKLOAD: &str = "servegate: 1\nkind: workload\nname: tiny\ncells:\n  - {name: c2, concurrency: 2, \
+                            requests: 20, warmup: 2, prompt_tokens: 16, output_tokens: 8}\n";
+    const POLICY: &str = "servegate: 1\nkind: policy\nname: tiny\nworkload: w.yaml\nruns: 3\ncontrols: 2\n\
+                          treatment: [kv_cache_dtype]\nchecks:\n  - {metric: tpot, statistic: p50, at_most: 95%}\n";
+
+    fn servegate(words: &[String]) -> Exit {
+        parse_and_run(
+            ["servegate", "--quiet"].iter().map(OsString::from).chain(words.iter().map(OsString::from)).collect(),
+        )
+    }
+
+    /// The gate on the simulated engine in virtual time, and then the command that it prints, as it prints it.
+    #[test]
+    fn a_gate_that_passed_says_how_its_measurement_becomes_the_baseline() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("w.yaml"), WORKLOAD).unwrap();
+        fs::write(path("p.yaml"), POLICY).unwrap();
+        let mut terminal = Terminal::new(Global { json: false, quiet: true, verbose: 0 });
+        let interrupt = Interrupt::never();
+        let suite = files::suites(&[path("p.yaml")], &mut terminal).unwrap().remove(0);
+        let scenario = Scenario::find("fp8-fused").unwrap();
+        let mut engine = Simulated::new(Profile::h100_8b(), scenario, false, interrupt.clone());
+
+        engine.enter_session("one");
+        let session = Session {
+            plan: &suite.plan,
+            name: "one",
+            runs: vec![(Side::Baseline, "v1".to_owned()); 2],
+            out: &path("runs"),
+        };
+        let Measured { trouble, .. } = session.measure(&mut engine, &interrupt, &mut terminal);
+        assert!(trouble.is_none());
+        let (store, runs) = (path("baselines").display().to_string(), path("runs").display().to_string());
+        let first = ["baseline", "refresh", "--store", &store, "--initial", "--release", "v1", "--approved-by", "ada"];
+        let first: Vec<String> = first.into_iter().chain(["--runs", &runs]).map(str::to_owned).collect();
+        assert_eq!(servegate(&first), Exit::Success);
+
+        let baselines = Baselines::at(path("baselines"));
+        let outputs = Outputs { out: &path("servegate-out"), exit_policy: ExitPolicyArg::Strict };
+        for (session, release) in [("two", "v2"), ("three", "v3")] {
+            engine.enter_session(session);
+            let mut evidence = Gathered::active(&baselines, "tiny").unwrap().unwrap();
+            let candidate = CandidateSession {
+                name: session,
+                release,
+                runs: suite.runs(),
+                controls: suite.controls(),
+                out: outputs.runs("tiny", session),
+            };
+            let mut stage = Stage { deployment: &mut engine, interrupt: &interrupt, terminal: &mut terminal };
+            assert!(candidate.measure(&suite, &mut evidence, &mut stage).unwrap().is_none());
+            assert_eq!(decide(&[(suite.clone(), evidence)], None).verdict, Verdict::Pass);
+        }
+
+        let step = next_step(&suite, "v2", &outputs.runs("tiny", "two"), &path("baselines"));
+        let (says, command) = step.split_once("\n  servegate ").unwrap();
+        assert_eq!(says, "next, when v2 is approved, to make it the baseline of `tiny`:");
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        assert_eq!(servegate(&words), Exit::Success, "{command}");
+        let active = baselines.load_active("tiny").unwrap().unwrap();
+        assert_eq!((active.release.as_str(), active.approved_by.as_str()), ("v2", "WHO"));
+        let runs = active.into_runs();
+        assert_eq!(runs.len(), 3, "the controls are judged with it and not stored");
+        assert!(runs.iter().all(|run| run.manifest.session == "two" && run.manifest.side == Side::Candidate));
+    }
+
+    #[test]
+    fn the_command_can_be_pasted_into_a_shell() {
+        for (word, shown) in
+            [("servegate-out/runs/a", "servegate-out/runs/a"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''")]
+        {
+            assert_eq!(quoted(word), shown);
         }
     }
 }

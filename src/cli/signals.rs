@@ -36,6 +36,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// One that nobody gives.
+    #[cfg(test)]
+    pub(crate) fn never() -> Self {
+        Self { flag: Arc::new(AtomicBool::new(false)), code: Arc::new(AtomicU8::new(0)) }
+    }
+
     /// The flag that transports and probes observe.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)

@@ -7,11 +7,12 @@ use serde::Serialize;
 use crate::artifact::metrics::Question;
 use crate::artifact::metrics::cell::CellData;
 use crate::artifact::run::Run;
+use crate::artifact::validity::CellValidity;
 use crate::base::names::{Metric, Statistic};
-use crate::base::units::Nanos;
 use crate::plan::request::{Plan, PlannedCell};
+use crate::verdict::counting::Uncounted;
 
-/// One cell of one run. Times in ms; a number is absent when the cell does not have it, or when too many
+/// One cell of one run. Times in ms; a number is `null` when the cell does not have it, or when too many
 /// requests failed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
@@ -26,21 +27,27 @@ pub(crate) struct Row {
     itl_p99_ms: Option<f64>,
     e2e_p50_ms: Option<f64>,
     throughput_tokens_per_s: Option<f64>,
+    /// How late the load generator sent, and what is allowed.
     send_lag_p99_ms: Option<f64>,
+    send_lag_limit_ms: Option<f64>,
+    /// Why the run does not count in this cell; `null` where it does.
+    does_not_count: Option<String>,
 }
 
-/// The rows of a run, in plan order.
-pub(crate) fn rows(run: &Run, plan: &Plan) -> Vec<Row> {
+/// The rows of a run, in plan order. `faults` are where it does not count.
+pub(crate) fn rows(run: &Run, plan: &Plan, faults: &[Uncounted]) -> Vec<Row> {
     let row = |cell: &PlannedCell| {
         let mut data = CellData::of(run, &cell.name);
         let mut ask = |metric, statistic| {
             let question = Question { metric, statistic, limits: &[], timeout: cell.timeout };
             data.summary(&question).ok().map(|summary| summary.value).filter(|value| value.is_finite())
         };
-        let mut row = Row {
+        let validity = CellValidity::of(run, &cell.name, cell.timeout);
+        let fault = faults.iter().find(|fault| fault.cells.contains(&cell.name));
+        Row {
             run: run.manifest.sequence.saturating_add(1),
             cell: cell.name.clone(),
-            requests: 0,
+            requests: validity.as_ref().map_or(0, |validity| validity.attempted),
             failed_share: ask(Metric::ErrorRate, Statistic::Value),
             ttft_p50_ms: ask(Metric::Ttft, Statistic::P50),
             ttft_p90_ms: ask(Metric::Ttft, Statistic::P90),
@@ -48,39 +55,73 @@ pub(crate) fn rows(run: &Run, plan: &Plan) -> Vec<Row> {
             itl_p99_ms: ask(Metric::Itl, Statistic::P99),
             e2e_p50_ms: ask(Metric::E2e, Statistic::P50),
             throughput_tokens_per_s: ask(Metric::Throughput, Statistic::Value),
-            send_lag_p99_ms: None,
-        };
-        let mut lags: Vec<Nanos> = data.records().iter().map(|record| record.sent.since(record.due)).collect();
-        lags.sort_unstable();
-        row.requests = lags.len();
-        let last_percent = lags.len().div_ceil(100);
-        row.send_lag_p99_ms = lags.get(lags.len().saturating_sub(last_percent.max(1))).map(|lag| lag.as_ms());
-        row
+            send_lag_p99_ms: validity.as_ref().and_then(|validity| validity.send_lag_p99_ms),
+            send_lag_limit_ms: validity.as_ref().map(|validity| validity.send_lag_limit_ms),
+            does_not_count: fault.map(|fault| format!("{}; {}", fault.seen, fault.fix)),
+        }
     };
     plan.cells.iter().map(row).collect()
 }
 
-/// The rows as a table of 80 columns, more where a name with its phase needs them.
+/// The rows as a table of 80 columns, more where a name with its phase needs them. `lag p99` is how late the load
+/// generator itself sent.
 pub(crate) fn render(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.cell.chars().count()).max().unwrap_or(0).clamp(10, 24);
     let mut text =
-        format!("run  {:<width$} requests failed  TTFT p50  TTFT p90  TPOT p50   e2e p50  tokens/s\n", "cell");
+        format!("run  {:<width$}  reqs failed TTFT p50 TTFT p90 TPOT p50  e2e p50   tok/s lag p99\n", "cell");
     for row in rows {
-        let ms = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
         let failed = row.failed_share.map_or_else(|| "-".to_owned(), |share| format!("{:.1}%", share * 100.0));
         let cell: String = row.cell.chars().take(width).collect();
-        let throughput = row.throughput_tokens_per_s.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
         // Writing to a String cannot fail.
         let _infallible = writeln!(
             text,
-            "{:>3}  {cell:<width$} {:>8} {failed:>6} {:>9} {:>9} {:>9} {:>9} {throughput:>9}",
+            "{:>3}  {cell:<width$} {:>5} {failed:>6} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}",
             row.run,
             row.requests,
-            ms(row.ttft_p50_ms),
-            ms(row.ttft_p90_ms),
-            ms(row.tpot_p50_ms),
-            ms(row.e2e_p50_ms),
+            number(row.ttft_p50_ms),
+            number(row.ttft_p90_ms),
+            number(row.tpot_p50_ms),
+            number(row.e2e_p50_ms),
+            number(row.throughput_tokens_per_s),
+            number(row.send_lag_p99_ms),
         );
     }
     text
+}
+
+/// A number in at most seven characters, as far as whole numbers go.
+fn number(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(value) if value < 1_000.0 => format!("{value:.2}"),
+        Some(value) if value < 10_000.0 => format!("{value:.1}"),
+        Some(value) => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_fits_80_columns() {
+        let large = Some(123_456.789);
+        let row = |value| Row {
+            run: 100,
+            cell: "a-cell-with-a-long-name".to_owned(),
+            requests: 50_000,
+            failed_share: Some(1.0),
+            ttft_p50_ms: value,
+            ttft_p90_ms: value,
+            tpot_p50_ms: value,
+            itl_p99_ms: value,
+            e2e_p50_ms: value,
+            throughput_tokens_per_s: value,
+            send_lag_p99_ms: value,
+            send_lag_limit_ms: Some(1.0),
+            does_not_count: None,
+        };
+        let text = render(&[row(large), row(None), row(Some(999.994)), row(Some(9_999.94))]);
+        assert!(text.lines().all(|line| line.chars().count() == 80), "{text}");
+    }
 }

@@ -71,11 +71,6 @@ pub fn change_unit(metric: Metric) -> &'static str {
     if metric.scale() == Scale::Proportion { "pp" } else { "%" }
 }
 
-/// A count with its noun: `1 run`, `2 runs`.
-pub fn count(n: u32, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
-}
-
 /// One decimal and always a sign, but no sign for what rounds to zero.
 fn signed(percent: f64) -> String {
     if percent.is_nan() {

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use serde::Serialize;
 
 use crate::base::names::Role;
+use crate::base::words::count;
 use crate::report::effects::Effects;
 use crate::report::format;
 use crate::verdict::judgement::{CheckJudgement, Design, Difference, Finding, Judgement, PolicyJudgement, Verdict};
@@ -284,15 +285,15 @@ fn compared(design: &Design) -> String {
     let baseline = design.baseline.as_ref().map_or_else(
         || "no baseline".to_owned(),
         |release| {
-            let sessions = format::count(design.baseline_sessions, "session");
-            format!("baseline {release} ({sessions}, {})", format::count(design.baseline_runs, "run"))
+            let sessions = count(design.baseline_sessions, "session");
+            format!("baseline {release} ({sessions}, {})", count(design.baseline_runs, "run"))
         },
     );
     let restarted = if design.restarted { "" } else { "; no restart between runs, so the session effect is unknown" };
     format!(
         "compared: {} and {} with {baseline}; plan {}{restarted}",
-        format::count(design.candidate_runs, "candidate run"),
-        format::count(design.controls, "control"),
+        count(design.candidate_runs, "candidate run"),
+        count(design.controls, "control"),
         design.plan
     )
 }

@@ -5,6 +5,7 @@
 //! `trial`; what a verdict says to people is in `words`.
 
 pub mod case;
+pub mod counting;
 pub mod judge;
 pub mod judgement;
 pub mod reach;

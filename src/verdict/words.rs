@@ -1,6 +1,7 @@
 //! Numbers and names as people read them.
 
 use crate::base::names::{Metric, Scale, Statistic};
+pub(super) use crate::base::words::count;
 use crate::compare::effect::Effect;
 use crate::verdict::trial::Harm;
 
@@ -90,11 +91,6 @@ pub(super) fn digits(value: f64) -> String {
 /// A p-value as people read it.
 pub(super) fn p(value: f64) -> String {
     if value < 0.001 { "p < 0.001".to_owned() } else { format!("p = {value:.3}") }
-}
-
-/// `1 run`, `2 runs`.
-pub(super) fn count(number: usize, one: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! The life of a baseline on the command line.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
 use servegate::base::names::Side;
 
 use crate::stored::Session;
-use crate::support::Scene;
+use crate::support::{Scene, workload};
 
 #[test]
 fn a_baseline_lives_from_its_first_session_to_a_rollback() {
@@ -22,16 +23,21 @@ fn a_baseline_lives_from_its_first_session_to_a_rollback() {
         .exits(4)
         .says(&["there is no active baseline; use `--initial` for the first one"]);
     let initial = "baseline refresh --initial --release v1 --approved-by ada --runs runs/mon";
-    scene.line(initial).exits(0).says(&["tiny: release v1 is the active baseline: 1 sessions, 3 runs, "]);
+    scene.line(initial).exits(0).says(&["tiny: release v1 is the active baseline: 1 session, 3 runs, "]);
     scene.line(initial).exits(4).says(&["release `v1` is the active baseline already; leave out `--initial`"]);
-    let add = "baseline refresh --add-session --release v1 --approved-by ada --runs runs/tue";
+    let unjudged = "baseline refresh --add-session --release v1 --approved-by ada --runs runs/tue";
+    scene.line(unjudged).exits(64).says(&["--policy"]);
+    let add = "baseline refresh --add-session --release v1 --approved-by ada --runs runs/tue --policy p.yaml";
     scene.line(add).exits(0).says(&["2 sessions, 6 runs"]);
     scene.line(add).exits(4).says(&["session `tue` is in the baseline already"]);
     scene
-        .line("baseline refresh --add-session --release v2 --approved-by ada --runs runs/wed")
+        .line("baseline refresh --add-session --release v2 --approved-by ada --runs runs/wed --policy p.yaml")
         .exits(4)
         .says(&["`--add-session` adds to the active release `v1`, not to `v2`"]);
     scene.line("baseline refresh --release v2 --approved-by ada --runs runs/wed").exits(64).says(&["--policy"]);
+
+    // A stored release is a folder of runs like any other, named by digest and ordered as they were measured.
+    scene.line("compare --policy p.yaml --baseline baselines/tiny/v1 --candidate runs/wed").exits(0).shows(&["PASS"]);
 
     let rebase = [
         "baseline",
@@ -45,7 +51,7 @@ fn a_baseline_lives_from_its_first_session_to_a_rollback() {
         "--rebase",
         "driver 570 to 580",
     ];
-    scene.run(&rebase).exits(0).says(&["tiny: release v2 is the active baseline: 1 sessions, 3 runs"]);
+    scene.run(&rebase).exits(0).says(&["tiny: release v2 is the active baseline: 1 session, 3 runs"]);
     scene.line("baseline rollback tiny v9 --by ada --reason r").exits(4).says(&["has no baseline of release `v9`"]);
     scene
         .line("baseline rollback tiny v1 --by ada --reason withdrawn")
@@ -60,6 +66,8 @@ fn a_baseline_lives_from_its_first_session_to_a_rollback() {
     assert!(places.is_sorted(), "{history}");
     let events: Value = serde_json::from_str(&scene.line("baseline history tiny --json").exits(0).stdout).unwrap();
     assert_eq!(events.as_array().unwrap().len(), 4);
+    let listed = scene.line("baseline list").exits(0).stdout;
+    assert!(listed.contains("tiny/v2") && listed.contains(" 1 session, 3 runs  "), "{listed}");
     let listed: Value = serde_json::from_str(&scene.line("baseline list --json").exits(0).stdout).unwrap();
     let active: Vec<_> = listed.as_array().unwrap().iter().map(|one| (&one["release"], &one["active"])).collect();
     assert!(
@@ -113,6 +121,76 @@ fn a_release_that_fails_does_not_become_the_baseline() {
         .line("baseline refresh --release v3 --approved-by ada --runs runs/v3 --policy p.yaml")
         .exits(0)
         .says(&["tiny: release v3 is the active baseline"]);
+}
+
+#[test]
+fn a_session_that_is_worse_is_not_added_and_one_that_is_undecided_is() {
+    let scene = Scene::new();
+    // The margin is 50 ms a token: 85 ms more are worse, and 50 ms more lie on it.
+    for (name, step_ms) in [("mon", 5.0), ("tue", 90.0)] {
+        Session { name, release: "v1", side: Side::Baseline, step_ms }.simulate(&scene);
+        fs::rename(scene.path("runs/v1"), scene.path(&format!("runs/{name}"))).unwrap();
+    }
+    scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs/mon").exits(0);
+    let add = "baseline refresh --add-session --release v1 --approved-by ada --policy p.yaml --runs";
+    scene.line(&format!("{add} runs/tue")).exits(4).says(&[
+        "verdict against the active baseline is fail (",
+        "the same release is shown worse than in its other sessions: find out why, and measure the session again",
+    ]);
+    scene.line("baseline show tiny").exits(0).shows(&["session      mon: 3 runs"]);
+    Session { name: "wed", release: "v1", side: Side::Baseline, step_ms: 55.0 }.simulate(&scene);
+    scene.line(&format!("{add} runs/v1")).exits(0).says(&["INCONCLUSIVE", "2 sessions, 6 runs"]);
+}
+
+#[test]
+fn the_anchor_is_moved_by_a_decision_with_a_reason() {
+    let scene = Scene::new();
+    for release in ["v1", "v2"] {
+        Session { name: release, release, side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
+    }
+    scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs/v1").exits(0);
+    scene.line("baseline refresh --release v2 --approved-by ada --runs runs/v2 --policy p.yaml").exits(0);
+    scene.line("baseline anchor tiny v2 --by ada").exits(64).says(&["--reason"]);
+    scene.line("baseline anchor tiny v9 --by ada --reason r").exits(4).says(&["has no baseline of release `v9`"]);
+    let anchor = "baseline anchor tiny v2 --by ada --reason yearly";
+    scene.line(anchor).exits(0).says(&["tiny: release v2 is the anchor"]);
+    scene.line(anchor).exits(4).says(&["release `v2` is the anchor already"]);
+    scene.line("baseline list").exits(0).shows(&["active, anchor"]);
+    scene.line("baseline history tiny").exits(0).shows(&["anchor  v2", ": yearly"]);
+}
+
+#[test]
+fn runs_of_several_workloads_are_not_mixed() {
+    let scene = Scene::new();
+    Session { name: "mon", release: "v1", side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
+    Session { name: "c", release: "v2", side: Side::Candidate, step_ms: 5.0 }.simulate(&scene);
+    scene.write("w.yaml", &workload("other", 20, 8));
+    Session { name: "tue", release: "v1", side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
+    scene.write("w.yaml", &workload("tiny", 20, 8));
+    let mixed = "the runs are of several workloads (other: 3 runs, tiny: 3 runs)";
+    scene
+        .line("baseline refresh --initial --release v1 --approved-by ada --runs runs/v1")
+        .exits(64)
+        .says(&[mixed, "name the runs of one workload, and give the command once for each"]);
+    assert!(!scene.path("baselines").exists());
+    scene.line("compare --policy p.yaml --baseline runs/v1 --candidate runs/v2").exits(4).says(&[
+        mixed,
+        "and no policy given judges `other`, such as runs/v1/tue-00-baseline",
+        "or a policy for each workload",
+    ]);
+}
+
+#[test]
+fn odd_names_links_and_dates_in_the_store_are_faults() {
+    let scene = Scene::new();
+    Session { name: "mon", release: "v1", side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
+    scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs/v1").exits(0);
+    fs::create_dir(scene.path("baselines/tiny/v1 (copy)")).unwrap();
+    symlink(scene.path("runs"), scene.path("baselines/link")).unwrap();
+    scene.line("baseline verify").exits(4).shows(&[
+        "baselines/tiny/v1 (copy): release `v1 (copy)` cannot be a folder name",
+        "baselines/link: it is a symbolic link",
+    ]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use quick_junit::Report;
 use serde_json::Value;
 
+use crate::stored::first_baseline;
 use crate::support::{Ended, Engine, MODEL, Scene};
 
 const REPORTS: [&str; 4] = ["junit.xml", "summary.md", "verdict.json", "bundle"];
@@ -12,7 +13,7 @@ const REPORTS: [&str; 4] = ["junit.xml", "summary.md", "verdict.json", "bundle"]
 fn with_baseline(engine: &Engine) -> Scene {
     let scene = Scene::new();
     scene.measure(&engine.url(), "--out runs --release v1 --quiet").exits(0);
-    scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs").exits(0);
+    first_baseline(&scene, "runs");
     scene
 }
 
@@ -58,10 +59,13 @@ fn with_a_restart_command_the_sides_are_interleaved_and_it_learns_which() {
     let order = ["candidate v2", "control v1", "candidate v2", "candidate v2", "control v1", ""];
     assert_eq!(scene.read("restarts"), order.join("\n"));
     for (number, side) in ["candidate", "control", "candidate", "candidate", "control"].iter().enumerate() {
-        let run = scene.stored(&format!("servegate-out/runs/tiny/s-{number:02}-{side}"));
+        let run = scene.stored(&format!("servegate-out/runs/tiny/s/s-{number:02}-{side}"));
         assert!(run.manifest.restarted && run.manifest.complete && run.manifest.side.id() == *side);
     }
     assert!(!ended.stderr.contains("unknown session effect"), "{}", ended.stderr);
+    let next = "next, when v2 is approved, to make it the baseline of `tiny`:\n  servegate baseline refresh --release v2 \
+                --approved-by WHO --runs servegate-out/runs/tiny/s --policy p.yaml\n";
+    assert_eq!(ended.stderr.contains(next), ended.code == Some(0), "{}", ended.stderr);
 }
 
 #[test]

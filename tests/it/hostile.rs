@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quick_junit::Report;
 
+use crate::stored::first_baseline;
 use crate::support::{Scene, answer, method, scripted};
 
 /// As JSON: controls, the end of CDATA, a line break and a command of a CI runner, colour, Markdown, HTML, a
@@ -72,7 +73,7 @@ fn hostile_answers_break_no_report() {
         _ => answer(to, "404 Not Found", "text/plain", ""),
     });
     scene.measure(&healthy, "--out runs --release v1 --quiet").exits(0);
-    scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs").exits(0);
+    first_baseline(&scene, "runs");
     let count = AtomicUsize::new(0);
     let url = scripted(move |head, to| match method(head) {
         "POST" if count.fetch_add(1, Ordering::Relaxed) == 0 => good(to),

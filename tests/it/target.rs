@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use servegate::artifact::record::{Outcome, TokenSource};
 use servegate::sim::fault::Fault;
 
+use crate::stored::first_baseline;
 use crate::support::{Engine, MODEL, Scene, answer, method, scripted, workload};
 
 #[track_caller]
@@ -145,7 +146,7 @@ fn a_gate_on_failing_answers_does_not_pass() {
     let scene = Scene::new();
     let good = Engine::quick(0.3);
     scene.measure(&good.url(), "--out runs --release v1").exits(0);
-    scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs").exits(0);
+    first_baseline(&scene, "runs");
     let empty = Engine::faulty(Fault::ZeroTokens);
     let ended = scene.gate(&empty.url(), "");
     assert!(matches!(ended.code, Some(1 | 4)), "{:?}\n{}", ended.code, ended.stdout);

@@ -38,13 +38,13 @@ YAML
 # Records a baseline of two sessions with two runs each: $1 release, $2 config, $3 store
 baseline() {
   rm -rf "$3"
-  local mode=--initial
+  local mode=(--initial)
   for session in 1 2; do
     rm -rf "$state/runs-$1-$session"
     "$gate" measure --config "$2" --target llama --workload "$here/policies/workloads/small.yaml" \
       --release "$1" --side baseline --runs 2 --session "s$session" --out "$state/runs-$1-$session"
-    "$gate" baseline refresh --store "$3" --release "$1" --approved-by "real-engine script" $mode --runs "$state/runs-$1-$session"
-    mode=--add-session
+    "$gate" baseline refresh --store "$3" --release "$1" --approved-by "real-engine script" "${mode[@]}" --runs "$state/runs-$1-$session"
+    mode=(--add-session --policy "$here/policies/kv.yaml")
   done
 }
 

@@ -109,6 +109,9 @@ fn check(manifest: &Manifest) -> Result<(), CodecError> {
             return Err(refusal(&format!("a text is too long or holds a control character: `{}`", quoted(text))));
         }
     }
+    if manifest.started.parse::<jiff::Timestamp>().is_err() {
+        return Err(refusal(&format!("`started` is not a time in RFC 3339: `{}`", quoted(&manifest.started))));
+    }
     if manifest.time_to_ready_ms.is_some_and(|ms| !ms.is_finite() || ms < 0.0) {
         return Err(refusal("`time_to_ready_ms` is not a time"));
     }
@@ -197,6 +200,8 @@ pub(crate) mod tests {
             ("1234.5", "-1.0", "`time_to_ready_ms`"),
             ("1234.5", "1e999", "number out of range"),
             ("\"v1\"", "\"v\\u001b1\"", "control character"),
+            ("2026-01-01T00:00:00Z", "yesterday", "`started` is not a time in RFC 3339: `yesterday`"),
+            ("2026-01-01T00:00:00Z", "2026-13-01T00:00:00Z", "`started` is not a time"),
         ] {
             let message = decode(text.replacen(from, to, 1).as_bytes()).unwrap_err().to_string();
             assert!(message.contains(part), "{message}");

@@ -1,30 +1,35 @@
-//! What may enter the baselines: the mode fits the history, the verdict fits the mode, and the runs belong together.
+//! What may enter the baselines: the mode fits the history, the verdict fits the mode, and the runs count and belong
+//! together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::artifact::run::Manifest;
 use crate::store::baseline::BaselineError;
 use crate::store::baseline::history::History;
 use crate::store::baseline::manifest::{Identity, RunEntry};
-use crate::store::baseline::refresh::{Approval, Mode, Refresh};
 use crate::store::baseline::refusal::Refusal;
-use crate::store::files::checked_name;
+use crate::store::baseline::request::{Approval, Mode, Refresh};
 use crate::store::runs::{Opened, open_run};
+use crate::verdict::counting::{Uncounted, uncounted};
 use crate::verdict::judgement::Verdict;
 
-/// Whether the mode fits the history, and the verdict the mode.
-pub(super) fn may_enter(refresh: &Refresh<'_>, history: &History) -> Result<(), Refusal> {
+/// Whether the mode fits the history.
+pub(super) fn fits(refresh: &Refresh<'_>, history: &History) -> Result<(), Refusal> {
     let (release, active) = (refresh.release.to_owned(), history.active().map(|(active, _)| active.to_owned()));
     match (&refresh.mode, active) {
-        (Mode::Initial, Some(active)) => return Err(Refusal::NotInitial { active }),
-        (Mode::Next | Mode::AddSession | Mode::Rebase(_), None) => return Err(Refusal::NoActive),
-        (Mode::Next, Some(active)) if active == release => return Err(Refusal::SameRelease(active)),
-        (Mode::AddSession, Some(active)) if active != release => {
-            return Err(Refusal::OtherRelease { active, found: release });
-        }
-        _ => {}
+        (Mode::Initial, Some(active)) => Err(Refusal::NotInitial { active }),
+        (Mode::Next | Mode::AddSession | Mode::Rebase(_), None) => Err(Refusal::NoActive),
+        (Mode::Next, Some(active)) if active == release => Err(Refusal::SameRelease(active)),
+        (Mode::AddSession, Some(active)) if active != release => Err(Refusal::OtherRelease { active, found: release }),
+        _ => Ok(()),
     }
+}
+
+/// Whether the verdict fits the mode.
+pub(super) fn approved(refresh: &Refresh<'_>) -> Result<(), Refusal> {
+    let must_be_judged = matches!(refresh.mode, Mode::Next | Mode::AddSession);
     let Some(Approval { verdict, judgement }) = refresh.verdict else {
-        return if refresh.mode == Mode::Next { Err(Refusal::NotJudged) } else { Ok(()) };
+        return if must_be_judged { Err(Refusal::NotJudged) } else { Ok(()) };
     };
     let allowed = match refresh.mode {
         Mode::Next => matches!(verdict, Verdict::Pass | Verdict::Warn),
@@ -32,34 +37,22 @@ pub(super) fn may_enter(refresh: &Refresh<'_>, history: &History) -> Result<(), 
         Mode::AddSession => matches!(verdict, Verdict::Pass | Verdict::Warn | Verdict::Inconclusive),
         Mode::Initial | Mode::Rebase(_) => verdict != Verdict::Error,
     };
-    if allowed { Ok(()) } else { Err(Refusal::Verdict { verdict, evidence: judgement }) }
+    let adds = refresh.mode == Mode::AddSession;
+    if allowed { Ok(()) } else { Err(Refusal::Verdict { verdict, adds, evidence: judgement }) }
 }
 
-/// The runs of the measurement, verified, complete, of one release and made alike.
+/// The runs of the measurement, verified, complete, of one release, made alike, and such that they can count.
 pub(super) fn measurement(refresh: &Refresh<'_>) -> Result<Vec<Opened>, BaselineError> {
     let mut opened: Vec<Opened> = Vec::with_capacity(refresh.runs.len());
     let mut places = BTreeSet::new();
     for path in refresh.runs {
         let found = open_run(path)?;
-        let (run, manifest) = (found.id.short(), &found.run.manifest);
-        checked_name("session", &manifest.session)?;
-        let refusal = if manifest.workload != refresh.workload {
-            let (found, expected) = (manifest.workload.clone(), refresh.workload.to_owned());
-            Some(Refusal::WrongWorkload { run, found, expected })
-        } else if manifest.release != refresh.release {
-            let (found, expected) = (manifest.release.clone(), refresh.release.to_owned());
-            Some(Refusal::WrongRelease { run, found, expected })
-        } else if !manifest.complete {
-            Some(Refusal::Incomplete { run })
-        } else if opened.iter().any(|other| other.id == found.id) {
-            Some(Refusal::Duplicate { run, what: "the same digest".to_owned() })
-        } else if !places.insert((manifest.session.clone(), manifest.sequence)) {
-            let what = format!("position {} of session `{}`", manifest.sequence, manifest.session);
-            Some(Refusal::Duplicate { run, what })
-        } else {
-            let differs = |first: &Opened| Identity::of(&first.run.manifest).difference(&Identity::of(manifest));
-            opened.first().and_then(differs).map(|what| Refusal::Mixed { run, what })
-        };
+        let run = path.display().to_string();
+        let fresh = places.insert((found.run.manifest.session.clone(), found.run.manifest.sequence));
+        let refusal = foreign(refresh, &run, &found)
+            .or_else(|| repeated(&run, &found, &opened, fresh))
+            .or_else(|| differing(&run, &found, opened.first()))
+            .or_else(|| useless(&run, &found));
         if let Some(refusal) = refusal {
             return Err(refusal.into());
         }
@@ -67,6 +60,43 @@ pub(super) fn measurement(refresh: &Refresh<'_>) -> Result<Vec<Opened>, Baseline
     }
     opened.sort_by_key(|one| (one.run.manifest.session.clone(), one.run.manifest.sequence));
     if opened.is_empty() { Err(Refusal::NoRuns.into()) } else { Ok(opened) }
+}
+
+/// A run that is not of the approved release, or not whole.
+fn foreign(refresh: &Refresh<'_>, run: &str, found: &Opened) -> Option<Refusal> {
+    let (run, manifest) = (run.to_owned(), &found.run.manifest);
+    if manifest.workload != refresh.workload {
+        let (found, expected) = (manifest.workload.clone(), refresh.workload.to_owned());
+        return Some(Refusal::WrongWorkload { run, found, expected });
+    }
+    if manifest.release != refresh.release {
+        let (found, expected) = (manifest.release.clone(), refresh.release.to_owned());
+        return Some(Refusal::WrongRelease { run, found, expected });
+    }
+    (!manifest.complete).then_some(Refusal::Incomplete { run })
+}
+
+fn repeated(run: &str, found: &Opened, others: &[Opened], fresh: bool) -> Option<Refusal> {
+    let Manifest { session, sequence, .. } = &found.run.manifest;
+    let what = if others.iter().any(|other| other.id == found.id) {
+        "the same digest".to_owned()
+    } else if fresh {
+        return None;
+    } else {
+        format!("position {sequence} of session `{session}`")
+    };
+    Some(Refusal::Duplicate { run: run.to_owned(), what })
+}
+
+fn differing(run: &str, found: &Opened, first: Option<&Opened>) -> Option<Refusal> {
+    let what = Identity::of(&first?.run.manifest).difference(&Identity::of(&found.run.manifest))?;
+    Some(Refusal::Mixed { run: run.to_owned(), what })
+}
+
+/// A run that no decision could use in some cell: as a baseline it would be left out for as long as it stands there.
+fn useless(run: &str, found: &Opened) -> Option<Refusal> {
+    let Uncounted { cells, seen, fix } = uncounted(&found.run).into_iter().next()?;
+    Some(Refusal::DoesNotCount { run: run.to_owned(), cells: cells.join(", "), seen, fix })
 }
 
 /// What the manifest says about these runs, by session.

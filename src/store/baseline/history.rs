@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::base::digest::Digest;
-use crate::store::baseline::manifest::{FORMAT, check_version, damaged};
+use crate::store::baseline::manifest::{FORMAT, check_version, checked_time, damaged};
 use crate::store::baseline::{BaselineError, Baselines};
-use crate::store::files::read_bounded;
+use crate::store::files::{checked_name, read_bounded};
 
 const FILE: &str = "history.jsonl";
 /// Largest history, in bytes: about ten thousand changes.
@@ -97,6 +97,8 @@ impl History {
             let line = line.strip_suffix(b"\n").ok_or_else(|| broken(number, "the line has no end"))?;
             check_version(&history.path, line)?;
             let event: Event = serde_json::from_slice(line).map_err(damaged(&history.path))?;
+            checked_name("release", &event.release).map_err(|error| broken(number, &error.to_string()))?;
+            checked_time("at", &event.at).map_err(|what| broken(number, &what))?;
             if event.previous != history.tail {
                 return Err(broken(number, "it does not follow the line before it: a line was changed or removed"));
             }

@@ -1,4 +1,4 @@
-//! Reading baselines: the active one, the anchor, earlier releases, and what there is.
+//! Reading baselines: the active one, earlier releases, and what there is.
 
 use std::path::PathBuf;
 
@@ -67,16 +67,6 @@ impl Baselines {
     pub fn load_active(&self, workload: &str) -> Result<Option<Baseline>, BaselineError> {
         let history = History::read(&self.workload(workload)?)?;
         history.active().map(|(release, digest)| self.load(workload, release, digest)).transpose()
-    }
-
-    /// The anchor with its runs, all digests verified; none when the workload has no baseline.
-    ///
-    /// # Errors
-    ///
-    /// As [`Baselines::load_active`].
-    pub fn load_anchor(&self, workload: &str) -> Result<Option<Baseline>, BaselineError> {
-        let history = History::read(&self.workload(workload)?)?;
-        history.anchor().map(|(release, digest)| self.load(workload, release, digest)).transpose()
     }
 
     /// The releases that were approved before the active one, at most `most`, oldest first: what is known about the
@@ -158,10 +148,14 @@ impl Baselines {
 
     fn manifest(&self, workload: &str, release: &str, digest: &Digest) -> Result<BaselineManifest, BaselineError> {
         let folder = self.release(workload, release)?;
-        BaselineManifest::find(&folder, digest)?.ok_or_else(|| BaselineError::Damaged {
-            path: folder,
+        let manifest = BaselineManifest::find(&folder, digest)?.ok_or_else(|| BaselineError::Damaged {
+            path: folder.clone(),
             what: format!("no manifest of it has the approved digest {digest}"),
-        })
+        })?;
+        match manifest.stranger(workload, release) {
+            Some(what) => Err(BaselineError::Damaged { path: folder, what }),
+            None => Ok(manifest),
+        }
     }
 
     pub(super) fn load(&self, workload: &str, release: &str, digest: Digest) -> Result<Baseline, BaselineError> {

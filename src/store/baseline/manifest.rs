@@ -10,7 +10,7 @@ use crate::base::digest::Digest;
 use crate::base::names::{Api, Condition, Side};
 use crate::store::baseline::BaselineError;
 use crate::store::baseline::noise::NoiseEntry;
-use crate::store::files::{FileError, read_bounded};
+use crate::store::files::{FileError, checked_name, read_bounded};
 
 /// Version of the format of baselines and their history.
 pub const FORMAT: u32 = 1;
@@ -164,7 +164,24 @@ impl BaselineManifest {
 
     fn decode(path: &Path, bytes: &[u8]) -> Result<Self, BaselineError> {
         check_version(path, bytes)?;
-        serde_json::from_slice(bytes).map_err(damaged(path))
+        let manifest: Self = serde_json::from_slice(bytes).map_err(damaged(path))?;
+        let sessions = manifest.sessions.keys().map(|session| ("session", session));
+        for (what, name) in
+            [("workload", &manifest.workload), ("release", &manifest.release)].into_iter().chain(sessions)
+        {
+            checked_name(what, name).map_err(|error| wrong(path, error.to_string()))?;
+        }
+        let started = manifest.sessions.values().flatten().map(|run| ("started", &run.started));
+        for (what, text) in [("approved_at", &manifest.approved_at)].into_iter().chain(started) {
+            checked_time(what, text).map_err(|what| wrong(path, what))?;
+        }
+        Ok(manifest)
+    }
+
+    /// Why it is not the manifest of this release, when it is not.
+    pub(super) fn stranger(&self, workload: &str, release: &str) -> Option<String> {
+        ((self.workload.as_str(), self.release.as_str()) != (workload, release))
+            .then(|| format!("its manifest is of release `{}` of workload `{}`", self.release, self.workload))
     }
 
     /// The manifest of `release` with this digest: the present file or a superseded one.
@@ -180,6 +197,18 @@ impl BaselineManifest {
         }
         Ok(None)
     }
+}
+
+/// Checks a time of a stored file.
+pub(super) fn checked_time(what: &str, text: &str) -> Result<(), String> {
+    let shown = || text.chars().take(40).flat_map(char::escape_default).collect::<String>();
+    text.parse::<jiff::Timestamp>()
+        .map(drop)
+        .map_err(|_no_time| format!("`{what}` is not a time in RFC 3339: `{}`", shown()))
+}
+
+fn wrong(path: &Path, what: String) -> BaselineError {
+    BaselineError::Damaged { path: path.to_owned(), what }
 }
 
 /// Refuses a newer format before its unknown keys are stumbled over.

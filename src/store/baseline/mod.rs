@@ -10,6 +10,7 @@ pub mod manifest;
 pub mod noise;
 pub mod refresh;
 pub mod refusal;
+pub mod request;
 pub mod verify;
 
 #[cfg(test)]

@@ -8,101 +8,21 @@ use std::path::{Path, PathBuf};
 
 use crate::artifact::run::Run;
 use crate::base::digest::Digest;
-use crate::store::baseline::entry::{entries, may_enter, measurement};
+use crate::store::baseline::entry::{approved, entries, fits, measurement};
 use crate::store::baseline::history::{Event, EventKind, History};
 use crate::store::baseline::load::Baseline;
 use crate::store::baseline::manifest::{self, BaselineManifest, CURRENT, FORMAT, Identity, Provenance};
 use crate::store::baseline::noise::{self, Sessions};
 use crate::store::baseline::refusal::Refusal;
+use crate::store::baseline::request::{Change, Mode, Refresh, Refreshed};
 use crate::store::baseline::{BaselineError, Baselines, lock, run_folder};
 use crate::store::files::{checked_name, write_in_order};
 use crate::store::runs::Opened;
-use crate::verdict::judgement::Verdict;
 
 /// Earlier releases that say something about noise.
 const EARLIER: usize = 11;
 /// Longest name of an approver, or reason, in bytes.
 const MAX_SAID: usize = 500;
-
-/// A measurement of an approved release, to become the baseline or a part of it.
-#[derive(Clone, Debug)]
-pub struct Refresh<'a> {
-    /// Name of the workload.
-    pub workload: &'a str,
-    /// The approved release.
-    pub release: &'a str,
-    /// Who approved it.
-    pub approved_by: &'a str,
-    /// When, RFC 3339 in UTC.
-    pub at: &'a str,
-    /// In which way.
-    pub mode: Mode,
-    /// The run folders of the measurement.
-    pub runs: &'a [PathBuf],
-    /// What the gate said about the measurement against the active baseline.
-    pub verdict: Option<Approval>,
-}
-
-/// In which way a measurement enters the baselines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// The first baseline of a workload.
-    Initial,
-    /// The next approved release.
-    Next,
-    /// One session or more of the active release.
-    AddSession,
-    /// A new start, with its reason: identity changed, or a regression was accepted.
-    Rebase(String),
-}
-
-impl Mode {
-    const fn event(&self) -> EventKind {
-        match self {
-            Self::Initial => EventKind::Initial,
-            Self::Next => EventKind::Refresh,
-            Self::AddSession => EventKind::AddSession,
-            Self::Rebase(_) => EventKind::Rebase,
-        }
-    }
-}
-
-/// A judgement of a measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Approval {
-    /// Its verdict.
-    pub verdict: Verdict,
-    /// Digest of its `verdict.json`.
-    pub judgement: Digest,
-}
-
-/// What a refresh made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refreshed {
-    /// Digest of the new manifest.
-    pub digest: Digest,
-    /// Digest of the baseline that was active before.
-    pub previous: Option<Digest>,
-    /// Sessions of the baseline now.
-    pub sessions: usize,
-    /// Runs of the baseline now.
-    pub runs: usize,
-}
-
-/// A decision about a release that is stored already.
-#[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
-    /// Name of the workload.
-    pub workload: &'a str,
-    /// The release.
-    pub release: &'a str,
-    /// Who decided.
-    pub by: &'a str,
-    /// When, RFC 3339 in UTC.
-    pub at: &'a str,
-    /// Why.
-    pub reason: &'a str,
-}
 
 /// Files and their bytes, in the order in which they are written.
 pub(super) type Writes = Vec<(PathBuf, Vec<u8>)>;
@@ -130,10 +50,12 @@ impl Baselines {
         };
         time(refresh.at)?;
         let history = History::read(&self.workload(refresh.workload)?)?;
-        may_enter(refresh, &history)?;
+        fits(refresh, &history)?;
         let measured = measurement(refresh)?;
         let active = self.load_active(refresh.workload)?;
         let manifest = self.manifest_of(refresh, &measured, active.as_ref(), reason.clone())?;
+        // Last: runs that do not belong here were judged in vain, and their verdict would hide why.
+        approved(refresh)?;
         let refreshed = |digest| Refreshed {
             digest,
             previous: manifest.previous,

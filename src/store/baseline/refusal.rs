@@ -18,13 +18,25 @@ pub enum Refusal {
     /// An interrupted run.
     #[error("run {run} was interrupted; measure it again to its end")]
     Incomplete {
-        /// Short digest of the run.
+        /// Folder of the run.
         run: String,
+    },
+    /// A run that no decision could use.
+    #[error("run {run} does not count at {cells}: it {seen}; {fix}, or name only runs that count")]
+    DoesNotCount {
+        /// Folder of the run.
+        run: String,
+        /// The cells.
+        cells: String,
+        /// What was seen.
+        seen: String,
+        /// What to do.
+        fix: &'static str,
     },
     /// A run of another release.
     #[error("run {run} measured release `{found}`, not `{expected}`; name only runs of the release you approve")]
     WrongRelease {
-        /// Short digest of the run.
+        /// Folder of the run.
         run: String,
         /// Release of the run.
         found: String,
@@ -34,7 +46,7 @@ pub enum Refusal {
     /// A run of another workload.
     #[error("run {run} is of workload `{found}`, not `{expected}`; name only runs of this workload")]
     WrongWorkload {
-        /// Short digest of the run.
+        /// Folder of the run.
         run: String,
         /// Workload of the run.
         found: String,
@@ -44,7 +56,7 @@ pub enum Refusal {
     /// The same run, or the same place in a session, twice.
     #[error("run {run} is there twice: {what}; name each run once")]
     Duplicate {
-        /// Short digest of the run.
+        /// Folder of the run.
         run: String,
         /// The digest, or the session and sequence.
         what: String,
@@ -54,7 +66,7 @@ pub enum Refusal {
         "run {run} differs from the others in {what}; runs of one release must be made alike: measure again, or `--rebase REASON` with runs that agree"
     )]
     Mixed {
-        /// Short digest of the run.
+        /// Folder of the run.
         run: String,
         /// In what, with both values.
         what: String,
@@ -96,14 +108,16 @@ pub enum Refusal {
     SameSession(String),
     /// A measurement that was not judged.
     #[error(
-        "the measurement was not judged against the active baseline; judge it first, or `--initial` or `--rebase REASON`"
+        "the measurement was not judged against the active baseline; judge it with `--policy`, or `--rebase REASON`"
     )]
     NotJudged,
     /// A measurement that may not become a baseline.
-    #[error("the measurement's verdict against the active baseline is {verdict} ({evidence}); {}", remedy(*verdict))]
+    #[error("the measurement's verdict against the active baseline is {verdict} ({evidence}); {}", remedy(*verdict, *adds))]
     Verdict {
         /// The verdict.
         verdict: Verdict,
+        /// Whether a session was to be added.
+        adds: bool,
         /// Digest of the judgement.
         evidence: Digest,
     },
@@ -115,8 +129,11 @@ pub enum Refusal {
     AlreadyAnchor(String),
 }
 
-fn remedy(verdict: Verdict) -> &'static str {
+fn remedy(verdict: Verdict, adds: bool) -> &'static str {
     match verdict {
+        Verdict::Fail if adds => {
+            "the same release is shown worse than in its other sessions: find out why, and measure the session again"
+        }
         Verdict::Fail => "fix the release, or accept the regression with `--rebase REASON`",
         Verdict::Inconclusive => "measure more runs until it is decided, or `--rebase REASON`",
         Verdict::NotComparable => {

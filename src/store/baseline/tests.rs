@@ -1,6 +1,8 @@
 //! The life of a baseline: what is allowed, what a kill leaves, what a stranger's hand changes.
 
 use std::fs;
+#[cfg(unix)]
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tempfile::{TempDir, tempdir};
@@ -8,16 +10,21 @@ use tempfile::{TempDir, tempdir};
 use crate::artifact::codec::manifest::tests::manifest_of;
 use crate::artifact::codec::samples::streamed;
 use crate::artifact::conditions::{Known, Source};
+use crate::artifact::record::Record;
 use crate::artifact::run::Manifest;
 use crate::base::digest::Digest;
 use crate::base::names::{Condition, Metric, Statistic};
-use crate::store::baseline::history::EventKind;
-use crate::store::baseline::refresh::{Approval, Change, Mode, Refresh, Refreshed};
+use crate::base::units::Nanos;
+use crate::store::baseline::history::{Event, EventKind};
 use crate::store::baseline::refusal::Refusal;
+use crate::store::baseline::request::{Approval, Change, Mode, Refresh, Refreshed};
 use crate::store::baseline::{BaselineError, Baselines, lock};
 use crate::store::files::{FileError, write_in_order};
 use crate::store::runs::{RunError, RunWriter};
 use crate::verdict::judgement::Verdict;
+
+/// Makes a record wrong.
+type Wrong = fn(&mut Record);
 
 const AT: &str = "2026-02-01T12:00:00Z";
 
@@ -43,11 +50,26 @@ impl World {
         let mut manifest =
             Manifest { release: release.to_owned(), session: session.to_owned(), sequence, ..manifest_of(&records) };
         change(&mut manifest);
+        self.write(&manifest, &records)
+    }
+
+    /// A run whose records are all wrong in one way, or which lacks some.
+    fn faulty(&self, release: &str, session: &str, change: fn(&mut Record), missing: u32) -> PathBuf {
+        let mut records: Vec<_> = (0..30).map(|n| streamed(n, u64::from(n) * 10, 50, 10, 5)).collect();
+        records.iter_mut().for_each(change);
+        let mut manifest =
+            Manifest { release: release.to_owned(), session: session.to_owned(), ..manifest_of(&records) };
+        manifest.cells[0].planned += missing;
+        self.write(&manifest, &records)
+    }
+
+    fn write(&self, manifest: &Manifest, records: &[Record]) -> PathBuf {
+        let Manifest { release, session, sequence, .. } = manifest;
         let path = (0..).map(|n| self.folder.path().join(format!("runs/{release}-{session}-{sequence}-{n}")));
         let path = path.into_iter().find(|path| !path.exists()).unwrap();
-        let mut writer = RunWriter::create(&path, &manifest).unwrap();
+        let mut writer = RunWriter::create(&path, manifest).unwrap();
         records.iter().try_for_each(|record| writer.record(record)).unwrap();
-        writer.finish(manifest).unwrap().path
+        writer.finish(manifest.clone()).unwrap().path
     }
 
     fn refresh(
@@ -123,7 +145,7 @@ fn the_life_of_a_baseline() {
 fn a_baseline_shows_its_noise() {
     let world = World::new();
     world.refresh("v1", Mode::Initial, None, &world.session("v1", "s1", 100)).unwrap();
-    world.refresh("v1", Mode::AddSession, None, &world.session("v1", "s2", 110)).unwrap();
+    world.refresh("v1", Mode::AddSession, Some(Verdict::Pass), &world.session("v1", "s2", 110)).unwrap();
     let (_, manifest) = world.baselines.show("chat", Some("v1")).unwrap();
     let ttft = manifest.noise.iter().find(|one| (one.metric, one.statistic) == (Metric::Ttft, Statistic::P50)).unwrap();
     // Runs of 100, 101 and 110, 111 ms: their logarithms lie 0.00995 and 0.00905 apart, sessions about 0.095.
@@ -136,14 +158,17 @@ fn a_baseline_shows_its_noise() {
 #[test]
 fn the_anchor_is_the_first_release_until_it_is_moved() {
     let world = World::new();
-    assert!(world.baselines.load_anchor("chat").unwrap().is_none());
-    let first = world.refresh("v1", Mode::Initial, None, &world.session("v1", "s1", 50)).unwrap();
-    world.refresh("v1", Mode::AddSession, None, &world.session("v1", "s2", 51)).unwrap();
+    let anchor = || -> Vec<String> {
+        let listed = world.baselines.list().unwrap().into_iter();
+        listed.filter(|one| one.anchor).map(|one| one.release).collect()
+    };
+    assert!(anchor().is_empty());
+    world.refresh("v1", Mode::Initial, None, &world.session("v1", "s1", 50)).unwrap();
+    world.refresh("v1", Mode::AddSession, Some(Verdict::Pass), &world.session("v1", "s2", 51)).unwrap();
     world.refresh("v2", Mode::Next, Some(Verdict::Warn), &world.session("v2", "s3", 52)).unwrap();
-    let anchor = world.baselines.load_anchor("chat").unwrap().unwrap();
-    assert_eq!((anchor.release.as_str(), anchor.digest), ("v1", first.digest));
+    assert_eq!(anchor(), ["v1"]);
     world.baselines.set_anchor(&World::change("v2", "yearly")).unwrap();
-    assert_eq!(world.baselines.load_anchor("chat").unwrap().unwrap().release, "v2");
+    assert_eq!(anchor(), ["v2"]);
     assert_eq!(world.active().unwrap().0, "v2");
     let again = world.baselines.set_anchor(&World::change("v2", "yearly")).unwrap_err();
     assert_eq!(again.to_string(), "release `v2` is the anchor already");
@@ -181,7 +206,17 @@ fn only_a_new_session_of_the_active_release_is_added_and_a_rebase_needs_a_reason
     let add = |release: &str, session: &str, verdict| {
         refusal(world.refresh(release, Mode::AddSession, verdict, &world.session(release, session, 50)))
     };
-    assert!(matches!(add("v1", "s2", Some(Verdict::Fail)), Refusal::Verdict { .. }));
+    for verdict in [Verdict::Fail, Verdict::NotComparable, Verdict::Error, Verdict::NotApplicable] {
+        assert!(matches!(add("v1", "s2", Some(verdict)), Refusal::Verdict { .. }), "{verdict}");
+    }
+    let worse = add("v1", "s2", Some(Verdict::Fail)).to_string();
+    assert!(
+        worse.ends_with(
+            "; the same release is shown worse than in its other sessions: find out why, and measure the session again"
+        ),
+        "{worse}"
+    );
+    assert_eq!(add("v1", "s2", None), Refusal::NotJudged);
     assert!(matches!(add("v1", "s1", None), Refusal::SameSession(_)));
     assert!(matches!(add("v2", "s2", None), Refusal::OtherRelease { .. }));
     let rebase = |reason: &str, verdict, runs: &[PathBuf]| {
@@ -242,6 +277,35 @@ fn conditions_agree_inside_a_release_and_the_method_across_releases() {
 }
 
 #[test]
+fn a_run_that_can_never_count_is_refused_in_every_mode() {
+    let world = World::new();
+    world.refresh("v1", Mode::Initial, None, &world.session("v1", "s1", 50)).unwrap();
+    let before = world.baselines.history("chat").unwrap();
+    let late = |record: &mut Record| record.sent = record.due + Nanos::from_millis(12);
+    let hollow = |record: &mut Record| record.output_tokens = None;
+    let faults: [(Wrong, u32, &str); 3] = [
+        (late, 0, "sent requests 12.0 ms late (p99) where 1.0 ms are allowed; give the load generator more CPU"),
+        (hollow, 0, "without content or tokens; see what the server sends"),
+        (|_| {}, 10, "has 30 of 40 planned requests; measure it again"),
+    ];
+    for (change, missing, seen) in faults {
+        for (release, mode) in [("v1", Mode::AddSession), ("v2", Mode::Next), ("v2", Mode::Rebase("why".to_owned()))] {
+            let run = world.faulty(release, "s2", change, missing);
+            let refused = refusal(world.refresh(release, mode.clone(), Some(Verdict::Pass), &[run]));
+            let message = refused.to_string();
+            assert!(matches!(refused, Refusal::DoesNotCount { .. }), "{message}");
+            for part in ["runs/", " does not count at c8: it ", seen, ", or name only runs that count"] {
+                assert!(message.contains(part), "no `{part}` in `{message}` ({mode:?})");
+            }
+        }
+    }
+    assert_eq!(world.baselines.history("chat").unwrap(), before);
+    let first = World::new();
+    let run = first.faulty("v1", "s1", late, 0);
+    assert!(matches!(refusal(first.refresh("v1", Mode::Initial, None, &[run])), Refusal::DoesNotCount { .. }));
+}
+
+#[test]
 fn names_and_times_from_outside_are_checked() {
     let world = World::new();
     let runs = world.session("v1", "s1", 50);
@@ -253,11 +317,15 @@ fn names_and_times_from_outside_are_checked() {
     assert_eq!(refusal(world.baselines.refresh(&late)), Refusal::NotATime("yesterday".to_owned()));
     let nobody = Refresh { approved_by: "", ..good };
     assert_eq!(refusal(world.baselines.refresh(&nobody)), Refusal::Unsaid("the approver"));
-    let session = world.run("v1", ("s9", 0), 50, |m| m.session = "../../x".to_owned());
-    assert!(matches!(
-        world.refresh("v1", Mode::Initial, None, &[session]),
-        Err(BaselineError::File(FileError::Name { .. }))
-    ));
+    for (number, (from, to)) in (0..).zip([("\"s9\"", "\"../../x\""), ("\"chat\"", "\"../w\""), ("\"v1\"", "\"a/b\"")])
+    {
+        let run = world.run("v1", ("s9", number), 50, |_| {});
+        let manifest = run.join("manifest.json");
+        let forged = fs::read_to_string(&manifest).unwrap().replacen(from, to, 1);
+        fs::write(&manifest, forged).unwrap();
+        let refused = world.refresh("v1", Mode::Initial, None, &[run]);
+        assert!(matches!(refused, Err(BaselineError::Run(RunError::Name { .. }))), "{to}: {refused:?}");
+    }
     assert!(world.baselines.load_active("..").is_err() && world.baselines.history("a/b").is_err());
     assert!(matches!(world.baselines.show("chat", Some("v9")), Err(BaselineError::Unknown { .. })));
 }
@@ -296,7 +364,7 @@ fn a_kill_between_any_two_writes_leaves_the_old_state_or_the_new_one() {
 fn every_changed_file_is_found() {
     let world = World::new();
     world.refresh("v1", Mode::Initial, None, &world.session("v1", "s1", 50)).unwrap();
-    world.refresh("v1", Mode::AddSession, None, &world.session("v1", "s2", 51)).unwrap();
+    world.refresh("v1", Mode::AddSession, Some(Verdict::Pass), &world.session("v1", "s2", 51)).unwrap();
     let root = world.folder.path().join("baselines/chat");
     let files = files(&root);
     assert_eq!(files.len(), 4 * 2 + 3, "four runs, two manifests, one history");
@@ -331,6 +399,94 @@ fn a_history_line_that_was_removed_or_changed_is_found() {
     }
     fs::write(&path, first.replacen("\"format\":1", "\"format\":2", 1) + "\n").unwrap();
     assert!(matches!(world.baselines.load_active("chat"), Err(BaselineError::Newer { found: 2, .. })));
+}
+
+/// Writes a history whose lines are changed, with every digest in it right again.
+fn rewrite_history(path: &Path, change: impl Fn(&mut Event)) {
+    let text = fs::read_to_string(path).unwrap();
+    let (mut bytes, mut previous) = (Vec::new(), None);
+    for line in text.lines() {
+        let mut event: Event = serde_json::from_str(line).unwrap();
+        change(&mut event);
+        event.previous = previous;
+        let line = serde_json::to_vec(&event).unwrap();
+        previous = Some(Digest::of(&line));
+        bytes.extend(line);
+        bytes.push(b'\n');
+    }
+    fs::write(path, bytes).unwrap();
+}
+
+#[track_caller]
+fn faulted(world: &World, path: &str, what: &str) {
+    let faults = world.baselines.verify(None).unwrap();
+    let found = faults.iter().any(|fault| fault.path.ends_with(path) && fault.what.contains(what));
+    assert!(found, "no fault of {path} with `{what}`: {faults:?}");
+}
+
+#[test]
+fn odd_names_and_bad_dates_are_faults() {
+    let world = World::new();
+    world.refresh("v1", Mode::Initial, None, &world.session("v1", "s1", 50)).unwrap();
+    let chat = world.folder.path().join("baselines/chat");
+    for odd in ["chat/v1 (copy)", "chat/v2.partial", "ch at"] {
+        let folder = chat.with_file_name(odd);
+        fs::create_dir(&folder).unwrap();
+        faulted(&world, odd, "cannot be a folder name");
+        fs::remove_dir(&folder).unwrap();
+    }
+    // What people keep beside the baselines is no fault.
+    fs::write(chat.with_file_name("README.md"), "").unwrap();
+    fs::create_dir(chat.with_file_name(".git")).unwrap();
+    assert_eq!(world.baselines.verify(None).unwrap(), []);
+
+    let path = chat.join("history.jsonl");
+    let good = fs::read(&path).unwrap();
+    rewrite_history(&path, |event| event.at = "2026-02-30T00:00:00Z".to_owned());
+    faulted(&world, "chat", "line 1: `at` is not a time in RFC 3339: `2026-02-30T00:00:00Z`");
+    rewrite_history(&path, |event| event.release = "../v1".to_owned());
+    faulted(&world, "chat", "line 1: release `../v1` cannot be a folder name");
+    fs::write(&path, &good).unwrap();
+
+    let manifest = chat.join("v1/baseline.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    for (from, to, what) in [
+        ("\"approved_at\": \"2026-02-01T12:00:00Z\"", "\"approved_at\": \"soon\"", "`approved_at` is not a time"),
+        ("\"started\": \"2026-01-01T00:00:00Z\"", "\"started\": \"once\"", "`started` is not a time"),
+        ("\"workload\": \"chat\"", "\"workload\": \"../w\"", "workload `../w` cannot be a folder name"),
+        ("\"workload\": \"chat\"", "\"workload\": \"code\"", "its manifest is of release `v1` of workload `code`"),
+    ] {
+        let forged = text.replacen(from, to, 1);
+        assert_ne!(forged, text, "{from}");
+        fs::write(&manifest, &forged).unwrap();
+        rewrite_history(&path, |event| event.digest = Digest::of(forged.as_bytes()));
+        faulted(&world, "v1", what);
+        assert!(world.baselines.load_active("chat").is_err(), "{what}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn symbolic_links_in_the_store_are_faults() {
+    let world = World::new();
+    world.refresh("v1", Mode::Initial, None, &world.session("v1", "s1", 50)).unwrap();
+    let chat = world.folder.path().join("baselines/chat");
+    let run = files(&chat.join("v1/runs")).remove(0).parent().unwrap().to_owned();
+    let parts = [run.join("manifest.json"), run, chat.join("v1/runs"), chat.join("v1/baseline.json"), chat.join("v1")];
+    for part in parts.into_iter().chain([chat.join("history.jsonl"), chat]) {
+        let elsewhere = world.folder.path().join("elsewhere");
+        fs::rename(&part, &elsewhere).unwrap();
+        symlink(&elsewhere, &part).unwrap();
+        for workload in [None, Some("chat")] {
+            let faults = world.baselines.verify(workload).unwrap();
+            let found =
+                faults.iter().any(|fault| fault.path == part && fault.what.starts_with("it is a symbolic link"));
+            assert!(found, "{}: {faults:?}", part.display());
+        }
+        fs::remove_file(&part).unwrap();
+        fs::rename(&elsewhere, &part).unwrap();
+    }
+    assert_eq!(world.baselines.verify(None).unwrap(), []);
 }
 
 #[test]

@@ -1,13 +1,19 @@
-//! Recomputes every digest of the stored baselines and reports every fault, not only the first.
+//! Recomputes every digest of the stored baselines, looks at every name, and reports every fault, not only the first.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::store::baseline::history::History;
 use crate::store::baseline::manifest::{BaselineManifest, CURRENT, versions};
 use crate::store::baseline::{BaselineError, Baselines, run_folder};
+use crate::store::files::{FileError, checked_name};
 use crate::store::runs::open_run;
+
+/// Folders below a release: `runs/<run>`.
+const DEPTH: u32 = 2;
 
 /// Something that is not as it was approved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,10 +31,20 @@ impl Baselines {
     ///
     /// The folder of the baselines cannot be read, or the name is no name.
     pub fn verify(&self, workload: Option<&str>) -> Result<Vec<Fault>, BaselineError> {
-        let workloads = workload.map_or_else(|| self.workloads(), |name| Ok(vec![name.to_owned()]))?;
         let mut faults = Vec::new();
+        let workloads = if let Some(name) = workload {
+            let folder = self.workload(name)?;
+            faults.extend(is_link(&folder).then(|| linked(folder)));
+            vec![name.to_owned()]
+        } else {
+            verify_names("workload", &self.root, &mut faults)?;
+            self.workloads()?
+        };
         for workload in workloads {
             let folder = self.workload(&workload)?;
+            if folder.is_dir() {
+                verify_names("release", &folder, &mut faults)?;
+            }
             match History::read(&folder) {
                 Ok(history) => self.verify_workload(&workload, &history, &mut faults)?,
                 Err(error) => faults.push(Fault { path: folder, what: error.to_string() }),
@@ -46,7 +62,11 @@ impl Baselines {
             }
             checked.push(event.digest);
             match BaselineManifest::find(&folder, &event.digest) {
-                Ok(Some(manifest)) => verify_runs(&folder, &manifest, faults),
+                Ok(Some(manifest)) => {
+                    let stranger = manifest.stranger(workload, &event.release);
+                    faults.extend(stranger.map(|what| Fault { path: folder.clone(), what }));
+                    verify_runs(&folder, &manifest, faults);
+                }
                 Ok(None) => faults.push(Fault {
                     path: folder.clone(),
                     what: format!(
@@ -69,6 +89,7 @@ impl Baselines {
     ) -> Result<(), BaselineError> {
         for release in Self::at(self.workload(workload)?).workloads()? {
             let folder = self.release(workload, &release)?;
+            verify_links(&folder, DEPTH, faults)?;
             for path in versions(&folder) {
                 let what = match BaselineManifest::read(&path) {
                     Ok((digest, _)) if history.knows(&digest) => continue,
@@ -88,7 +109,62 @@ impl Baselines {
     }
 }
 
-fn verify_runs(folder: &std::path::Path, manifest: &BaselineManifest, faults: &mut Vec<Fault>) {
+/// Folders of a folder: what is called like no workload or release is read by nobody, and looks as if it were there.
+fn verify_names(what: &'static str, folder: &Path, faults: &mut Vec<Fault>) -> Result<(), BaselineError> {
+    for path in entries(folder)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if is_link(&path) {
+            faults.push(linked(path));
+        } else if path.is_dir()
+            && let Err(error) = checked_name(what, &name)
+        {
+            faults.push(Fault { path, what: format!("{error}; rename it, or remove it") });
+        }
+    }
+    Ok(())
+}
+
+/// Symbolic links in a release: what they lead to can change without a trace in the baselines.
+fn verify_links(folder: &Path, depth: u32, faults: &mut Vec<Fault>) -> Result<(), BaselineError> {
+    for path in entries(folder)? {
+        if is_link(&path) {
+            faults.push(linked(path));
+        } else if path.is_dir() && depth > 0 {
+            verify_links(&path, depth - 1, faults)?;
+        }
+    }
+    Ok(())
+}
+
+fn linked(path: PathBuf) -> Fault {
+    let what = "it is a symbolic link, so what it holds can change unseen; put the files themselves there";
+    Fault { path, what: what.to_owned() }
+}
+
+fn is_link(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_symlink())
+}
+
+/// What lies directly in a folder, in order of names; nothing in one that is not there. Hidden entries are read by
+/// nobody and belong to other programs.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, BaselineError> {
+    let fail = || FileError::of("read the folder", folder);
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        entries => entries.map_err(fail())?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(fail())?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            found.push(entry.path());
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn verify_runs(folder: &Path, manifest: &BaselineManifest, faults: &mut Vec<Fault>) {
     for entry in manifest.sessions.values().flatten() {
         let path = run_folder(folder, &entry.id);
         let what = match open_run(&path) {

@@ -4,19 +4,22 @@
 //! written last and the folder renamed after it, so a folder without `.partial` is whole. What a killed process
 //! leaves behind can be recovered as an incomplete run.
 
+pub mod find;
+pub mod recover;
+
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::artifact::codec::read::{read, read_lenient};
+use crate::artifact::codec::read::read;
 use crate::artifact::codec::write::{RecordWriter, Sealed};
 use crate::artifact::codec::{CodecError, MAX_MANIFEST, MAX_STORED, manifest};
 use crate::artifact::record::Record;
-use crate::artifact::run::{CellEvidence, FORMAT, Manifest, Run};
+use crate::artifact::run::{FORMAT, Manifest, Run};
 use crate::base::digest::Digest;
 use crate::base::units::Nanos;
-use crate::store::files::{self, FileError, PARTIAL, folder_of, read_bounded, sync_folder, write_atomic};
+use crate::store::files::{FileError, PARTIAL, checked_name, folder_of, read_bounded, sync_folder, write_atomic};
 
 /// Name of the manifest in its folder.
 pub const MANIFEST: &str = "manifest.json";
@@ -49,10 +52,55 @@ pub enum RunError {
         path: PathBuf,
     },
     /// The folder was left by a killed process.
-    #[error("{} was left by a measurement that was killed, and is no whole run; remove it and measure again", path.display())]
+    #[error("{0} was left by a measurement that was killed, and is no whole run; `servegate recover {0}` makes an incomplete run of it, or remove it and measure again", path.display())]
     HalfWritten {
         /// The folder.
         path: PathBuf,
+    },
+    /// The folder belongs to a measurement that goes on.
+    #[error("{} is being measured at this moment; wait until the measurement has ended", path.display())]
+    Measuring {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// There is nothing to recover by this name.
+    #[error("{} is not what a killed measurement leaves: that is a folder whose name ends with `.partial`", path.display())]
+    NotPartial {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A measurement that was killed before its first request.
+    #[error("{} holds nothing of a run: it was killed before its first request; remove it and measure again", path.display())]
+    Nothing {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A manifest with a name that must not become a path.
+    #[error("{}: {source}; restore it from its source", path.display())]
+    Name {
+        /// The manifest.
+        path: PathBuf,
+        /// Which name.
+        #[source]
+        source: FileError,
+    },
+    /// A folder without runs.
+    #[error(
+        "{} is no run and holds none: a run is a folder with manifest.json and records.jsonl.zst; folders are searched {} deep, without following symbolic links",
+        path.display(),
+        find::DEPTH
+    )]
+    NoneFound {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder that holds everything.
+    #[error("{} holds more than {most} folders; name the folders of the runs", path.display())]
+    TooMany {
+        /// The folder.
+        path: PathBuf,
+        /// How many are looked into.
+        most: usize,
     },
     /// The records are not those that the manifest was written for.
     #[error("{} was changed after it was measured: its digest is {found} and its manifest says {expected}; restore it from its source", path.display())]
@@ -112,8 +160,9 @@ impl RunWriter {
             return Err(RunError::Exists { path: path.to_owned() });
         }
         if partial.exists() {
-            return Err(RunError::HalfWritten { path: partial });
+            return Err(half_written(&partial));
         }
+        checked_names(path, draft)?;
         let folder = folder_of(path);
         fs::create_dir_all(folder).map_err(FileError::of("create the folder", folder))?;
         fs::create_dir(&partial).map_err(FileError::of("create the folder", &partial))?;
@@ -122,6 +171,11 @@ impl RunWriter {
         write_atomic(&partial.join(DRAFT), &draft)?;
         let stored = partial.join(RECORDS);
         let file = File::create_new(&stored).map_err(FileError::of("create", &stored))?;
+        // Whoever finds the folder learns from it that the run is still being measured; the system frees it after a
+        // kill. A file system without locks can tell nobody, which is no reason not to measure.
+        if let Err(error) = file.try_lock() {
+            tracing::debug!("{} is not locked: {error}", stored.display());
+        }
         let sink = file.try_clone().map_err(FileError::of("create", &stored))?;
         Self::over(path, Box::new(sink), file)
     }
@@ -193,16 +247,49 @@ pub struct Opened {
 ///
 /// Which file breaks which rule.
 pub fn open_run(path: &Path) -> Result<Opened, RunError> {
-    if path.to_string_lossy().ends_with(PARTIAL) {
-        return Err(RunError::HalfWritten { path: path.to_owned() });
+    if is_partial(path) {
+        return Err(half_written(path));
     }
-    open_unchecked_name(path)
+    open_whole(path)
 }
 
-fn open_unchecked_name(path: &Path) -> Result<Opened, RunError> {
+/// Whether this is the name of a run that is not whole.
+fn is_partial(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(PARTIAL))
+}
+
+/// What there is to say about a folder that is not whole.
+fn half_written(partial: &Path) -> RunError {
+    let path = partial.to_owned();
+    if is_measuring(partial) { RunError::Measuring { path } } else { RunError::HalfWritten { path } }
+}
+
+/// Whether a process writes the records in this folder now.
+fn is_measuring(partial: &Path) -> bool {
+    let records = File::open(partial.join(RECORDS));
+    records.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Refuses names that would lead out of a folder: a run's names become folders of the baselines.
+fn checked_names(path: &Path, manifest: &Manifest) -> Result<(), RunError> {
+    let Manifest { workload, release, session, .. } = manifest;
+    for (what, name) in [("workload", workload), ("release", release), ("session", session)] {
+        checked_name(what, name).map_err(|source| RunError::Name { path: path.to_owned(), source })?;
+    }
+    Ok(())
+}
+
+fn decode(path: &Path, bytes: &[u8]) -> Result<Manifest, RunError> {
+    let manifest = manifest::decode(bytes).map_err(RunError::codec(path))?;
+    checked_names(path, &manifest)?;
+    Ok(manifest)
+}
+
+/// Reads and verifies a run, whatever its folder is called.
+fn open_whole(path: &Path) -> Result<Opened, RunError> {
     let (manifest_path, records_path) = (path.join(MANIFEST), path.join(RECORDS));
     let manifest_bytes = read_bounded(&manifest_path, MAX_MANIFEST)?;
-    let manifest = manifest::decode(&manifest_bytes).map_err(RunError::codec(&manifest_path))?;
+    let manifest = decode(&manifest_path, &manifest_bytes)?;
     let record_bytes = read_bounded(&records_path, MAX_STORED)?;
     let found = Digest::of(&record_bytes);
     if found != manifest.records {
@@ -223,60 +310,6 @@ pub fn read_run(path: &Path) -> Result<Run, RunError> {
     open_run(path).map(|opened| opened.run)
 }
 
-/// What recovery found.
-#[derive(Debug)]
-pub struct RecoveredRun {
-    /// The run; incomplete, unless only the last renaming was missing.
-    pub stored: StoredRun,
-    /// Why records may be missing; none when the process was killed after the last of them.
-    pub lost: Option<CodecError>,
-}
-
-/// Makes an incomplete run of the folder `<name>.partial` that a killed process left, and calls it `<name>`.
-///
-/// # Errors
-///
-/// The folder is not of this kind, `<name>` exists, or its files cannot be read or written.
-pub fn recover(partial: &Path) -> Result<RecoveredRun, RunError> {
-    let name = partial.file_name().map(OsString::from).unwrap_or_default();
-    let target = name.to_string_lossy().strip_suffix(PARTIAL).map(|stem| partial.with_file_name(stem));
-    let target =
-        target.filter(|target| !target.exists()).ok_or_else(|| RunError::Exists { path: partial.to_owned() })?;
-    if open_unchecked_name(partial).is_ok() {
-        publish(partial, &target)?;
-        return Ok(RecoveredRun { stored: stored(&target)?, lost: None });
-    }
-    let draft_path = partial.join(DRAFT);
-    let draft = manifest::decode(&read_bounded(&draft_path, MAX_MANIFEST)?).map_err(RunError::codec(&draft_path))?;
-    let records_path = partial.join(RECORDS);
-    let found = read_lenient(&*read_bounded(&records_path, MAX_STORED)?);
-    let mut writer = RecordWriter::new(Vec::new()).map_err(RunError::codec(&records_path))?;
-    found.records.iter().try_for_each(|record| writer.write(record)).map_err(RunError::codec(&records_path))?;
-    let sealed = writer.finish().map_err(RunError::codec(&records_path))?;
-    let cells = draft.cells.iter().map(|cell| evidence(cell, &found.records)).collect();
-    let manifest = Manifest { cells, complete: false, records: sealed.digest, record_count: sealed.records, ..draft };
-    let manifest_path = partial.join(MANIFEST);
-    manifest::agree(&manifest, &sealed.cells).map_err(RunError::codec(&manifest_path))?;
-    let manifest = manifest::encode(&manifest).map_err(RunError::codec(&manifest_path))?;
-    files::write_in_order(&[(records_path, sealed.sink), (manifest_path, manifest)])?;
-    publish(partial, &target)?;
-    Ok(RecoveredRun { stored: stored(&target)?, lost: found.lost })
-}
-
-/// What the recovered records tell about a planned cell.
-#[expect(clippy::integer_division, reason = "instants of records are whole microseconds")]
-fn evidence(planned: &CellEvidence, records: &[Record]) -> CellEvidence {
-    let own = || records.iter().filter(|record| record.cell == planned.name);
-    CellEvidence {
-        attempted: u32::try_from(own().count()).unwrap_or(u32::MAX),
-        window_start_us: own().map(|record| record.due.0 / 1_000).min().unwrap_or_default(),
-        window_end_us: own().map(|record| record.end.0 / 1_000).max().unwrap_or_default(),
-        // How many waited was known to the process that was killed.
-        connections: None,
-        ..planned.clone()
-    }
-}
-
 /// The last step: from here on the run is whole.
 fn publish(partial: &Path, target: &Path) -> Result<(), RunError> {
     let draft = partial.join(DRAFT);
@@ -291,7 +324,7 @@ fn publish(partial: &Path, target: &Path) -> Result<(), RunError> {
 fn stored(path: &Path) -> Result<StoredRun, RunError> {
     let file = path.join(MANIFEST);
     let bytes = read_bounded(&file, MAX_MANIFEST)?;
-    let manifest = manifest::decode(&bytes).map_err(RunError::codec(&file))?;
+    let manifest = decode(&file, &bytes)?;
     Ok(StoredRun { path: path.to_owned(), id: Digest::of(&bytes), manifest })
 }
 

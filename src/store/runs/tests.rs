@@ -1,6 +1,8 @@
 //! Run folders, and what a kill, a full disk or a stranger does to them.
 
 use std::io;
+#[cfg(unix)]
+use std::os::unix::fs::symlink;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,6 +11,8 @@ use tempfile::tempdir;
 use super::*;
 use crate::artifact::codec::manifest::tests::manifest_of;
 use crate::artifact::codec::samples::{any_record, streamed};
+use crate::store::runs::find::{below, find};
+use crate::store::runs::recover::recover;
 
 fn records(count: u32) -> Vec<Record> {
     (0..count).map(|n| streamed(n, u64::from(n) * 400, 50, 10, 8)).collect()
@@ -54,9 +58,12 @@ fn a_killed_measurement_loses_a_second_and_never_reads_as_whole() {
     manifest.cells[0].planned = 30;
     let mut writer = RunWriter::create(&path, &manifest).unwrap();
     all.iter().try_for_each(|record| writer.record(record)).unwrap();
-    // The process dies here: nothing is finished, what was flushed is on disk.
-    std::mem::forget(writer);
     let partial = folder.path().join("run.partial");
+    // While it is measured nobody takes it away.
+    assert!(matches!(recover(&partial), Err(RunError::Measuring { .. })));
+    assert!(matches!(read_run(&partial), Err(RunError::Measuring { .. })));
+    // The process dies here: nothing is finished, what was flushed is on disk.
+    drop(writer);
     assert!(read_run(&path).is_err() && matches!(read_run(&partial), Err(RunError::HalfWritten { .. })));
     assert!(matches!(RunWriter::create(&path, &manifest), Err(RunError::HalfWritten { .. })));
 
@@ -80,7 +87,70 @@ fn a_kill_between_manifest_and_rename_loses_nothing() {
     fs::rename(&path, &partial).unwrap();
     let recovered = recover(&partial).unwrap();
     assert!(recovered.lost.is_none() && recovered.stored.id == id && recovered.stored.manifest.complete);
-    assert!(matches!(recover(&path), Err(RunError::Exists { .. })), "a whole run is not recovered");
+    assert!(matches!(recover(&path), Err(RunError::NotPartial { .. })), "a whole run is not recovered");
+}
+
+#[test]
+fn what_cannot_be_recovered_is_said() {
+    let folder = tempdir().unwrap();
+    let message = |name: &str| recover(&folder.path().join(name)).unwrap_err().to_string();
+    write(&folder.path().join("run"), &records(3));
+    assert!(message("run").ends_with("whose name ends with `.partial`"), "{}", message("run"));
+    assert!(message(".partial").ends_with("whose name ends with `.partial`"));
+    assert!(message("gone.partial").contains("gone.partial/draft.json: "), "{}", message("gone.partial"));
+    fs::create_dir(folder.path().join("run.partial")).unwrap();
+    assert!(message("run.partial").ends_with("run exists already; choose another folder, a run is never overwritten"));
+    fs::create_dir(folder.path().join("early.partial")).unwrap();
+    assert!(message("early.partial/").contains("was killed before its first request; remove it"));
+}
+
+/// A run of this place in a session; its folder's name says nothing about it.
+fn placed(path: &Path, session: &str, sequence: u32) {
+    let records = records(1);
+    let manifest = Manifest { session: session.to_owned(), sequence, ..manifest_of(&records) };
+    let mut writer = RunWriter::create(path, &manifest).unwrap();
+    writer.record(&records[0]).unwrap();
+    writer.finish(manifest).unwrap();
+}
+
+#[test]
+fn runs_are_found_in_folders_and_ordered_as_they_were_measured() {
+    let folder = tempdir().unwrap();
+    let root = folder.path();
+    for (path, session, sequence) in
+        [("chat/v1/runs/b2", "s1", 1), ("chat/v1/runs/a1", "s2", 0), ("chat/v1/runs/c3", "s1", 0), ("top", "s3", 0)]
+    {
+        placed(&root.join(path), session, sequence);
+    }
+    placed(&root.join("a/b/c/d/too-deep"), "s9", 0);
+    placed(&root.join(".hidden/run"), "s9", 0);
+    #[cfg(unix)]
+    symlink(root.join("top"), root.join("chat/v1/runs/link")).unwrap();
+    let order = |paths: &[PathBuf]| -> Vec<String> {
+        let name = |run: StoredRun| run.path.file_name().unwrap().to_string_lossy().into_owned();
+        find(paths).unwrap().into_iter().map(name).collect()
+    };
+    assert_eq!(order(&[root.join("chat")]), ["c3", "b2", "a1"]);
+    assert_eq!(order(&[root.to_owned()]), ["c3", "b2", "a1", "top"]);
+    assert_eq!(order(&[root.join("top"), root.join("chat/v1/runs/b2")]), ["b2", "top"]);
+    let none = find(&[root.join("a/b")]).map(|runs| runs.len());
+    assert_eq!(none.unwrap(), 1, "one of its own folders deep");
+    fs::create_dir(root.join("empty")).unwrap();
+    let message = find(&[root.join("empty")]).unwrap_err().to_string();
+    assert!(message.contains("empty is no run and holds none: a run is a folder with manifest.json"), "{message}");
+    fs::rename(root.join("a/b/c/d/too-deep"), root.join("empty/left.partial")).unwrap();
+    let message = find(&[root.join("empty")]).unwrap_err().to_string();
+    assert!(message.contains("left.partial was left by a measurement that was killed"), "{message}");
+}
+
+#[test]
+fn a_folder_of_everything_is_refused_and_not_searched_for_ever() {
+    let folder = tempdir().unwrap();
+    for name in ["a", "a/b", "c", "d"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let message = below(folder.path(), 3).unwrap_err().to_string();
+    assert!(message.ends_with("holds more than 3 folders; name the folders of the runs"), "{message}");
 }
 
 #[test]

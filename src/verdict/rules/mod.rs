@@ -15,6 +15,7 @@ use std::ptr;
 use crate::artifact::run::Run;
 use crate::artifact::validity::CellValidity;
 use crate::base::names::Side;
+use crate::base::units::Nanos;
 use crate::compare::evidence::name;
 use crate::plan::request::PlannedCell;
 use crate::verdict::case::Case;
@@ -27,9 +28,9 @@ pub(super) use crate::verdict::rules::applies::does_not_apply;
 pub(super) struct Fault {
     code: &'static str,
     /// What was seen in the run.
-    seen: String,
+    pub(super) seen: String,
     /// What to do.
-    fix: &'static str,
+    pub(super) fix: &'static str,
 }
 
 type RunRule = fn(&Run, &CellValidity) -> Option<Fault>;
@@ -87,7 +88,7 @@ impl<'a> Screening<'a> {
         let evidence = case.evidence;
         let in_cell = |cell: &'a PlannedCell| {
             evidence.all().map(move |(side, run)| {
-                let (validity, fault) = look(run, cell);
+                let (validity, fault) = look(run, &cell.name, cell.timeout);
                 Seen { side, run, cell, validity, fault }
             })
         };
@@ -97,7 +98,7 @@ impl<'a> Screening<'a> {
     /// Whether a run counts in a cell. A run of an earlier release was not looked at yet.
     pub(super) fn counts(&self, run: &Run, cell: &PlannedCell) -> bool {
         let seen = self.seen.iter().find(|seen| ptr::eq(seen.run, run) && seen.cell.name == cell.name);
-        seen.map_or_else(|| look(run, cell).1.is_none(), |seen| seen.fault.is_none())
+        seen.map_or_else(|| look(run, &cell.name, cell.timeout).1.is_none(), |seen| seen.fault.is_none())
     }
 
     /// The runs that do not count, one sentence each.
@@ -114,11 +115,17 @@ impl<'a> Screening<'a> {
 }
 
 /// What a run tells about a cell, and the first rule that it breaks there.
-fn look(run: &Run, cell: &PlannedCell) -> (Option<CellValidity>, Option<Fault>) {
-    let validity = CellValidity::of(run, &cell.name, cell.timeout);
+fn look(run: &Run, cell: &str, timeout: Nanos) -> (Option<CellValidity>, Option<Fault>) {
+    let validity = CellValidity::of(run, cell, timeout);
     let broken = |validity: &CellValidity| RUN_RULES.iter().find_map(|rule| rule(run, validity));
     let fault = validity.as_ref().map_or_else(|| Some(completeness::absent()), broken);
     (validity, fault)
+}
+
+/// The first rule that a run breaks in a cell; none when it counts there.
+pub(super) fn fault(run: &Run, cell: &str) -> Option<Fault> {
+    // The time-out bounds drifts, which are judged over all runs of a side and by no rule of one run.
+    look(run, cell, Nanos::MAX).1
 }
 
 fn error(code: &'static str, cell: Option<&str>, message: String) -> Finding {

@@ -1,0 +1,75 @@
+//! Where a run can never count, whatever it is compared with: for those who have just measured it, and for those
+//! who are about to store it. The rules and the words are those of a decision.
+
+use crate::artifact::run::Run;
+use crate::verdict::rules::{Fault, fault};
+
+/// Cells of a run in which it does not count, for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uncounted {
+    /// Names of the cells, in the order in which they were visited.
+    pub cells: Vec<String>,
+    /// What was seen: `sent requests 12.0 ms late (p99) where 1.0 ms are allowed`.
+    pub seen: String,
+    /// What to do: `give the load generator more CPU or less load`.
+    pub fix: &'static str,
+}
+
+/// Every reason for which a run does not count somewhere. Empty: it counts in every cell that it visited.
+pub fn uncounted(run: &Run) -> Vec<Uncounted> {
+    let mut found: Vec<Uncounted> = Vec::new();
+    for cell in &run.manifest.cells {
+        let Some(Fault { seen, fix, .. }) = fault(run, &cell.name) else { continue };
+        match found.iter_mut().find(|one| one.seen == seen && one.fix == fix) {
+            Some(one) => one.cells.push(cell.name.clone()),
+            None => found.push(Uncounted { cells: vec![cell.name.clone()], seen, fix }),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::artifact::codec::manifest::tests::manifest_of;
+    use crate::artifact::codec::samples::streamed;
+    use crate::artifact::record::Record;
+    use crate::base::units::Nanos;
+
+    fn run(records: Vec<Record>) -> Run {
+        Run { manifest: manifest_of(&records), records }
+    }
+
+    fn healthy() -> Vec<Record> {
+        (0..30).map(|n| streamed(n, u64::from(n) * 10, 40, 10, 5)).collect()
+    }
+
+    #[test]
+    fn a_whole_punctual_run_counts_everywhere() {
+        assert_eq!(uncounted(&run(healthy())), []);
+    }
+
+    #[test]
+    fn each_reason_is_said_once_with_its_cells() {
+        let late = |record: Record| Record { sent: record.due + Nanos::from_millis(12), ..record };
+        let mut records: Vec<Record> = healthy().into_iter().map(late).collect();
+        let twins: Vec<Record> = records.iter().map(|one| Record { cell: "c1".to_owned(), ..one.clone() }).collect();
+        records.extend(twins);
+        let found = uncounted(&run(records));
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].cells.join(" "), found[0].fix),
+            ("c1 c8".to_owned(), "give the load generator more CPU or less load")
+        );
+        assert_eq!(found[0].seen, "sent requests 12.0 ms late (p99) where 1.0 ms are allowed");
+
+        let mut short = run(healthy());
+        short.manifest.cells[0].planned = 40;
+        assert_eq!(uncounted(&short)[0].seen, "has 30 of 40 planned requests");
+        short.manifest.complete = false;
+        assert_eq!(uncounted(&short)[0].seen, "was interrupted");
+        let mut hollow = run(healthy());
+        hollow.records[3].output_tokens = None;
+        assert!(uncounted(&hollow)[0].seen.ends_with(" without content or tokens"));
+    }
+}
