@@ -108,7 +108,7 @@ mod tests {
         let large = Some(123_456.789);
         let row = |value| Row {
             run: 100,
-            cell: "a-cell-with-a-long-name".to_owned(),
+            cell: "ten-letter".to_owned(),
             requests: 50_000,
             failed_share: Some(1.0),
             ttft_p50_ms: value,

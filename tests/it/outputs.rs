@@ -6,11 +6,12 @@ use std::process::Stdio;
 use quick_junit::Report;
 use serde_json::Value;
 
+use crate::stored::first_baseline;
 use crate::support::{Engine, MODEL, Scene, policy, wait_for, workload};
 
 fn with_baseline(scene: &Scene, engine: &Engine) {
     scene.measure(&engine.url(), "--out runs --release v1 --quiet").exits(0);
-    scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs").exits(0);
+    first_baseline(scene, "runs");
 }
 
 fn verdict(scene: &Scene) -> Value {
@@ -35,8 +36,8 @@ fn a_second_gate_into_one_folder_is_refused_before_it_measures_and_a_killed_one_
     let mut command = scene.command();
     command.args(line.split(' ')).stdout(Stdio::null()).stderr(Stdio::null());
     let mut first = command.spawn().unwrap();
-    let records = scene.path("servegate-out/runs/tiny/s-00-candidate.partial/records.jsonl.zst");
-    wait_for(|| records.exists() || scene.path("servegate-out/runs/tiny/s-00-candidate").exists());
+    let records = scene.path("servegate-out/runs/tiny/s/s-00-candidate.partial/records.jsonl.zst");
+    wait_for(|| records.exists() || scene.path("servegate-out/runs/tiny/s/s-00-candidate").exists());
     for line in [
         "run --policy p.yaml --url http://127.0.0.1:1 --model m",
         "compare --policy p.yaml --baseline runs --candidate runs",

@@ -1,13 +1,14 @@
 //! Each rule against a case that breaks it and nothing else.
 
 use crate::artifact::record::{Outcome, Record, TokenSource};
-use crate::artifact::run::ClockKind;
+use crate::artifact::run::{ClientEvidence, ClockKind, Run};
 use crate::base::digest::Digest;
 use crate::base::names::{Api, Condition, Metric, Statistic};
 use crate::compare::rules::mismatches;
 use crate::compare::synthetic::policy::{check, relative, with};
 use crate::compare::synthetic::{Shape, Sides, know};
 use crate::spec::policy::Policy;
+use crate::wire::transport::StampSource;
 
 fn policy() -> Policy {
     with(vec![check(Metric::Tpot, Statistic::P50, "c1", relative(0.05))])
@@ -74,6 +75,26 @@ fn all_runs_are_of_one_plan_and_one_kind() {
     assert_eq!(codes(|sides| sides.baseline[0].manifest.api = Api::Completions), ["api-differs"]);
     assert_eq!(codes(|sides| sides.candidate[0].manifest.forced_length = false), ["forced-length-differs"]);
     assert_eq!(codes(|sides| sides.candidate[0].manifest.format = 9), ["format-newer"]);
+    let stamped = |by: [Option<StampSource>; 2]| {
+        codes(move |sides| {
+            let stamp = |run: &mut Run, stamps: Option<StampSource>| {
+                for cell in &mut run.manifest.cells {
+                    cell.client = stamps.map(|stamps| ClientEvidence {
+                        stamps,
+                        unaided_reads: 0,
+                        read_lag_p99_us: None,
+                        clock_steps: 0,
+                        resolve_us: None,
+                        host: None,
+                    });
+                }
+            };
+            sides.baseline.iter_mut().chain(&mut sides.controls).for_each(|run| stamp(run, by[0]));
+            sides.candidate.iter_mut().for_each(|run| stamp(run, by[1]));
+        })
+    };
+    assert_eq!(stamped([Some(StampSource::Kernel), Some(StampSource::Program)]), ["stamps-differ"]);
+    assert!(stamped([None, Some(StampSource::Program)]).is_empty(), "unknown is not different");
     let define = |metric: &'static str| {
         codes(move |sides| {
             sides.baseline[0].manifest.definitions.insert(metric.to_owned(), "x/9".to_owned());
