@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::artifact::conditions::Conditions;
 use crate::artifact::record::Record;
+use crate::artifact::server::ServerEvidence;
 use crate::base::digest::Digest;
 use crate::base::names::{Api, Side};
 
@@ -91,4 +92,7 @@ pub struct CellEvidence {
     pub window_start_us: u64,
     /// The end of the last measured request.
     pub window_end_us: u64,
+    /// What the server counted meanwhile; none when it was not asked or did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerEvidence>,
 }

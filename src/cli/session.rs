@@ -93,9 +93,10 @@ impl Session<'_> {
         terminal: &mut Terminal,
     ) -> Measured {
         let mut measured = Measured { runs: Vec::new(), trouble: None };
+        let mut said_unread = false;
         for (at, (side, release)) in self.runs.iter().enumerate() {
             let sequence = u32::try_from(at).unwrap_or(u32::MAX);
-            let mut seen = Seen { terminal, interrupt, first: at == 0 };
+            let mut seen = Seen { terminal, interrupt, first: at == 0, said_unread: &mut said_unread };
             let number = Numbered { side: *side, release, sequence };
             match self.run(deployment, &number, &mut seen) {
                 Ok(Ran { stored, trouble }) => {
@@ -223,6 +224,8 @@ struct Seen<'a> {
     terminal: &'a mut Terminal,
     interrupt: &'a Interrupt,
     first: bool,
+    /// Whether it was said that the server's counters could not be read.
+    said_unread: &'a mut bool,
 }
 
 impl Seen<'_> {
@@ -230,6 +233,15 @@ impl Seen<'_> {
         match event {
             Event::CellStarted { cell, .. } => self.terminal.set_bar(*before, cell),
             Event::Progress { cell, ended, .. } => self.terminal.set_bar(before.saturating_add((*ended).into()), cell),
+            Event::CountersUnread { cell, cause } => {
+                tracing::info!("cell {cell}: the server's counters are unknown: {cause}");
+                if !*self.said_unread {
+                    *self.said_unread = true;
+                    self.terminal.say(&format!(
+                        "warning: the server's counters could not be read at {cell}, so they are not part of the evidence: {cause}"
+                    ));
+                }
+            }
             Event::CellEnded { evidence, blocked } => {
                 *before = before.saturating_add(evidence.planned.into());
                 tracing::info!(
@@ -270,7 +282,7 @@ fn failed(error: &RunError) -> CliError {
 
 fn planned(cell: &PlannedCell) -> CellEvidence {
     let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
-    CellEvidence { name: cell.name.clone(), planned, attempted: 0, window_start_us: 0, window_end_us: 0 }
+    CellEvidence { name: cell.name.clone(), planned, attempted: 0, window_start_us: 0, window_end_us: 0, server: None }
 }
 
 fn definitions() -> BTreeMap<String, String> {

@@ -159,6 +159,7 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
         attempted: traffic.requests,
         window_start_us: 0,
         window_end_us: 100_000 * u64::from(traffic.requests),
+        server: None,
     };
     Run {
         manifest: Manifest {

@@ -309,6 +309,7 @@ impl<'p, 't> State<'p, 't> {
             attempted: to_u32(self.ended + in_flight),
             window_start_us: micros(start),
             window_end_us: micros(self.window_end.max(start)),
+            server: None,
         }
     }
 }
@@ -399,6 +400,7 @@ mod tests {
             attempted: 20,
             window_start_us: 1_360_000,
             window_end_us: 3_420_000,
+            server: None,
         };
         assert_eq!(driven.evidence, evidence);
         assert_eq!(transport.spans.last().unwrap().1, Nanos::from_micros(evidence.window_end_us));

@@ -25,6 +25,13 @@ pub enum Event<'a> {
         /// 2xx). The outcome of a record is decided later, when the answer is decoded.
         failed: u32,
     },
+    /// The server's counters could not be read in a cell: what it counted stays unknown.
+    CountersUnread {
+        /// The cell.
+        cell: &'a str,
+        /// Why, one line.
+        cause: &'a str,
+    },
     /// A cell is over.
     CellEnded {
         /// What it tells about its validity.

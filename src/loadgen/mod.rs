@@ -6,6 +6,8 @@ pub mod codec;
 pub mod drive;
 pub mod event;
 pub mod http;
+pub mod metered;
 pub mod pass;
 #[cfg(test)]
 mod scripted;
+mod window;

@@ -9,10 +9,12 @@ use std::time::Instant;
 
 use crate::artifact::record::Record;
 use crate::artifact::run::CellEvidence;
+use crate::artifact::server::ServerEvidence;
 use crate::base::units::Nanos;
 use crate::loadgen::codec::Codec;
 use crate::loadgen::drive::{Stop, drive};
 use crate::loadgen::event::Event;
+use crate::loadgen::window::Window;
 use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::wire::transport::{Exchange, Transport};
 
@@ -47,10 +49,16 @@ pub fn pass<E: Send>(
         let (queue, arrivals) = sync_channel(QUEUE);
         let decoder = scope.spawn(move || write_records(&arrivals, codec, sink));
         let mut passed = Passed { cells: Vec::new(), stop: None };
+        let mut left_tokens = 0;
         for cell in cells {
-            let driven = visit(cell, codec, transport, &queue, events);
-            passed.cells.push(driven.0);
-            passed.stop = driven.1;
+            let mut window = Window::new(transport, cell, left_tokens);
+            let mut driven = visit(cell, codec, &mut window, &queue, events);
+            let seen = window.finish();
+            left_tokens = seen.left_tokens;
+            driven.evidence.server = told(&cell.name, seen.server, events);
+            events(Event::CellEnded { evidence: &driven.evidence, blocked: driven.blocked });
+            passed.cells.push(driven.evidence);
+            passed.stop = driven.stop;
             if passed.stop.is_some() {
                 break;
             }
@@ -76,7 +84,7 @@ fn visit<'p>(
     transport: &mut dyn Transport,
     queue: &SyncSender<Arrival<'p>>,
     events: &mut dyn FnMut(Event<'_>),
-) -> (CellEvidence, Option<Stop>) {
+) -> Visited {
     let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
     events(Event::CellStarted { cell: &cell.name, planned });
     let (mut ended, mut failed, mut blocked) = (0, 0, Nanos::ZERO);
@@ -86,8 +94,23 @@ fn visit<'p>(
         events(Event::Progress { cell: &cell.name, ended, planned, failed });
         send(queue, (cell, request, exchange), &mut blocked)
     });
-    events(Event::CellEnded { evidence: &driven.evidence, blocked });
-    (driven.evidence, driven.stop)
+    Visited { evidence: driven.evidence, stop: driven.stop, blocked }
+}
+
+/// How a cell went, and how long the load generator stood waiting in it.
+struct Visited {
+    evidence: CellEvidence,
+    stop: Option<Stop>,
+    blocked: Nanos,
+}
+
+/// What the server counted; says so when it could not be read.
+fn told(
+    cell: &str,
+    server: Option<Result<ServerEvidence, String>>,
+    events: &mut dyn FnMut(Event<'_>),
+) -> Option<ServerEvidence> {
+    server?.inspect_err(|cause| events(Event::CountersUnread { cell, cause })).ok()
 }
 
 fn is_answered(exchange: &Exchange) -> bool {
@@ -147,7 +170,7 @@ mod tests {
                 Event::Progress { ended, planned, failed, .. } if ended == planned => {
                     lines.push(format!("ended {ended} failed {failed}"));
                 }
-                Event::Progress { .. } => {}
+                Event::Progress { .. } | Event::CountersUnread { .. } => {}
                 Event::CellEnded { evidence, .. } => lines.push(format!("end {}", evidence.name)),
             },
         )

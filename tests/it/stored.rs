@@ -64,6 +64,7 @@ impl Session<'_> {
             attempted: 0,
             window_start_us: 0,
             window_end_us: 0,
+            server: None,
         };
         Manifest {
             format: FORMAT,

@@ -123,6 +123,9 @@ fn check(manifest: &Manifest) -> Result<(), CodecError> {
         if cell.window_end_us < cell.window_start_us {
             return Err(refusal(&format!("the window of cell `{}` ends before it starts", cell.name)));
         }
+        if cell.server.is_some_and(|server| !server.is_sound()) {
+            return Err(refusal(&format!("what the server counted in cell `{}` is no number of anything", cell.name)));
+        }
     }
     Ok(())
 }
@@ -150,6 +153,7 @@ pub(crate) mod tests {
                 window_start_us: own().map(|record| record.due.0.div_euclid(1_000)).min().unwrap(),
                 window_end_us: own().map(|record| record.end.0.div_euclid(1_000)).max().unwrap(),
                 name: name.clone(),
+                server: None,
             }
         });
         Manifest {

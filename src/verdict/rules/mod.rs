@@ -7,6 +7,7 @@ mod client;
 mod comparable;
 mod completeness;
 mod records;
+mod server;
 mod steady;
 
 use std::ptr;
@@ -20,6 +21,7 @@ use crate::verdict::case::Case;
 use crate::verdict::judgement::{Finding, Verdict};
 
 pub(super) use crate::verdict::rules::applies::does_not_apply;
+pub(super) use crate::verdict::rules::server::notes as server_notes;
 
 /// Why a run does not count in a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ const RUN_RULES: &[RunRule] = &[
     records::contradictory,
     records::out_of_order,
     client::saturated,
+    server::restarted,
+    server::foreign_traffic,
 ];
 
 type MeasurementRule = fn(&Screening<'_>) -> Vec<Finding>;
