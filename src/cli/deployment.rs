@@ -173,10 +173,11 @@ impl Deployment for Live {
         let cautions: Vec<Caution> = preflight(trial, &mut connect()?).map_err(|error| self.failed(&error))?;
         let mut cautions: Vec<String> = cautions.iter().map(ToString::to_string).collect();
         // After the first request: some engines show a counter only when it has counted something.
-        let meter = PageMeter::find(control, &self.target.metrics, &self.speaks.model, flag).unwrap_or_else(|caution| {
-            cautions.push(caution);
-            None
-        });
+        let meter =
+            PageMeter::find(control, &self.target.metrics, &self.speaks.model, flag).unwrap_or_else(|caution| {
+                cautions.push(caution);
+                None
+            });
         let transport: Box<dyn Transport> = Box::new(connect()?);
         Ok(Boot {
             transport: match meter {

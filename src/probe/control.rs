@@ -184,7 +184,8 @@ async fn answer(request: reqwest::RequestBuilder, limit: usize) -> Result<Answer
         return Err(format!("it answered {}", answer.status()));
     }
     let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
-    let at_unix_s = date.and_then(|date| rfc2822::parse(date).ok()).map(|at| at.timestamp().as_duration().as_secs_f64());
+    let at_unix_s =
+        date.and_then(|date| rfc2822::parse(date).ok()).map(|at| at.timestamp().as_duration().as_secs_f64());
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(|error| cause(&error))? {
         body.extend_from_slice(&chunk);

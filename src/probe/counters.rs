@@ -48,7 +48,11 @@ impl PageMeter {
         };
         let seen = control.page(&url, LIMIT).and_then(|answer| {
             let snapshot = Snapshot::of(&exposition::parse(&answer.body), model);
-            if snapshot.is_of_an_engine() { Ok(()) } else { Err("it has no counter of an engine that is known".to_owned()) }
+            if snapshot.is_of_an_engine() {
+                Ok(())
+            } else {
+                Err("it has no counter of an engine that is known".to_owned())
+            }
         });
         match seen {
             Ok(()) => Self::start(control, url, model, interrupt).map(Some),
@@ -93,7 +97,9 @@ impl PageMeter {
                     return Err("interrupted".to_owned());
                 }
                 Err(RecvTimeoutError::Timeout) if start.elapsed() < 2 * LIMIT => {}
-                Err(_) => return Err("it did not answer".to_owned()),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    return Err("it did not answer".to_owned());
+                }
             }
         }
     }

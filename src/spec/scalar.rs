@@ -273,7 +273,8 @@ pub(super) fn page(text: &str) -> Result<(), Fault> {
         let end = text.get(host..).and_then(|rest| rest.find('/')).map_or(text.len(), |at| host + at);
         text.split_at_checked(end).unwrap_or((text, ""))
     };
-    url(base).map_err(|fault| if fault.code == "invalid-url" { Fault { help: help.to_owned(), ..fault } } else { fault })?;
+    url(base)
+        .map_err(|fault| if fault.code == "invalid-url" { Fault { help: help.to_owned(), ..fault } } else { fault })?;
     match format!("{base}{path}").parse::<http::Uri>() {
         Ok(_) if !path.contains('#') => Ok(()),
         _ => Err(Fault::new("invalid-url", format!("{} is not the place of a page", quote(text)), help)),

@@ -216,12 +216,9 @@ mod tests {
 
     /// Prompt and generated tokens, preemptions, cache queries and hits, running, waiting, use of the cache.
     fn told(page: &[u8], model: &str) -> [Option<f64>; 8] {
-        use Quantity::{
-            CacheHits, CacheQueries, GeneratedTokens, KvUse, Preemptions, PromptTokens, Running, Waiting,
-        };
+        use Quantity::{CacheHits, CacheQueries, GeneratedTokens, KvUse, Preemptions, PromptTokens, Running, Waiting};
         let snapshot = Snapshot::of(&parse(page), model);
-        let all =
-            [PromptTokens, GeneratedTokens, Preemptions, CacheQueries, CacheHits, Running, Waiting, KvUse];
+        let all = [PromptTokens, GeneratedTokens, Preemptions, CacheQueries, CacheHits, Running, Waiting, KvUse];
         all.map(|quantity| snapshot.get(quantity))
     }
 
@@ -269,11 +266,7 @@ mod tests {
     #[test]
     fn the_engines_own_pages_are_understood() {
         let known: [(&str, &str, [Option<f64>; 8]); 6] = [
-            (
-                "vllm_real_0.32.0/metrics.txt",
-                "tiny",
-                [5_136.0, 1_284.0, 0.0, 5_136.0, 0.0, 0.0, 0.0, 0.0].map(Some),
-            ),
+            ("vllm_real_0.32.0/metrics.txt", "tiny", [5_136.0, 1_284.0, 0.0, 5_136.0, 0.0, 0.0, 0.0, 0.0].map(Some)),
             (
                 "vllm_v0/metrics.txt",
                 "neuralmagic/Meta-Llama-3.1-8B-Instruct-FP8",

@@ -1,4 +1,4 @@
-//! The text formats of metrics pages, Prometheus and OpenMetrics, read leniently: a page is evidence, and one odd
+//! The text formats of metrics pages, Prometheus and `OpenMetrics`, read leniently: a page is evidence, and one odd
 //! line must not cost the rest. Samples come out; comments, types, timestamps and exemplars are passed over; a line
 //! that is none of these is counted.
 //!

@@ -1,5 +1,7 @@
 //! Tests of the reader of metrics pages: by hand, by property, by mutation, and on real pages where they are.
 
+use std::fmt::Write as _;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -7,7 +9,7 @@ use crate::base::rng::Stream;
 use crate::wire::exposition::{MAX_LABELS, MAX_LINE, MAX_SAMPLES, MAX_WORD, Page, parse};
 use crate::wire::recorded_tests::{shared, shared_folder};
 
-/// A page as prometheus clients, hand-written servers and OpenMetrics libraries write them.
+/// A page as prometheus clients, hand-written servers and `OpenMetrics` libraries write them.
 const ODD: &str = "\u{feff}# HELP vllm:generation_tokens_total Number of generation tokens processed.\r\n\
     # TYPE vllm:generation_tokens_total counter\r\n\
     vllm:generation_tokens_total{engine=\"0\",model_name=\"tiny\"} 1284.0\r\n\
@@ -54,9 +56,11 @@ fn every_odd_line_is_a_sample_or_is_counted() {
     assert_eq!((label(0, "model_name"), label(4, "le"), label(4, "x")), (Some("tiny"), Some("+Inf"), Some("1")));
     assert_eq!(label(5, "method"), Some("{'method': 'prefill'}"));
     assert_eq!(label(6, "a"), Some("q\"b\\n\nl\\x"));
-    let values: Vec<f64> = page.samples.iter().map(|sample| sample.value).collect();
-    assert_eq!(values[..6], [1_284.0, 1.796_055_999_359_085_3e9, 0.0, 8_128_902.0, 37.0, 3.0]);
-    assert!(values[6].is_nan() && values[7..] == [f64::NEG_INFINITY, 1.0, f64::INFINITY]);
+    let bits: Vec<u64> = page.samples.iter().map(|sample| sample.value.to_bits()).collect();
+    let finite = [1_284.0_f64, 1.796_055_999_359_085_3e9, 0.0, 8_128_902.0, 37.0, 3.0];
+    assert_eq!(bits[..6], finite.map(f64::to_bits));
+    assert!(page.samples[6].value.is_nan());
+    assert_eq!(bits[7..], [f64::NEG_INFINITY, 1.0, f64::INFINITY].map(f64::to_bits));
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn no_mutation_of_a_page_makes_it_panic() {
     let mut random = Stream::named(7, "exposition");
     for _ in 0..20_000 {
         let mut bytes = ODD.as_bytes().to_vec();
-        for _ in 0..1 + random.bits() % 6 {
+        for _ in 0..=random.bits() % 6 {
             mutate(&mut bytes, &mut random);
         }
         sane(&bytes);
@@ -159,7 +163,7 @@ proptest! {
         for (name, labels, value) in &samples {
             let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
             let braces = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            text.push_str(&format!("# TYPE {name} gauge\n{name}{braces} {value:?}{ending}"));
+            write!(text, "# TYPE {name} gauge\n{name}{braces} {value}{ending}").unwrap();
         }
         let text = if closed { text.as_str() } else { text.trim_end() };
         let page = sane(text.as_bytes());
@@ -218,7 +222,7 @@ fn real_pages_have_the_samples_that_they_have() {
     }
 }
 
-/// Every case of the OpenMetrics conformance suite that must parse does, to its last line. Cases that must not parse
+/// Every case of the `OpenMetrics` conformance suite that must parse does, to its last line. Cases that must not parse
 /// may: an odd line is no reason to throw a page away.
 #[test]
 fn every_good_page_of_the_conformance_suite_is_read_whole() {

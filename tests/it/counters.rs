@@ -22,7 +22,7 @@ const CELLS: &str = "servegate: 1
 kind: workload
 name: borders
 cells:
-  - {name: c8, concurrency: 8, requests: 60, warmup: 24, prompt_tokens: 64, output_tokens: {uniform: [5, 80]}}
+  - {name: c8, concurrency: 8, requests: 60, warmup: 24, prompt_tokens: 64, output_tokens: {uniform: {min: 5, max: 80}}}
   - {name: c1, concurrency: 1, requests: 5, warmup: 0, prompt_tokens: 64, output_tokens: 20}
   - {name: c64, concurrency: 64, requests: 70, warmup: 0, prompt_tokens: 64, output_tokens: 40}
   - {name: r30, rate: 30/s, requests: 60, warmup: 20, prompt_tokens: 64, output_tokens: 50}
@@ -68,7 +68,7 @@ fn the_servers_count_lies_between_what_was_measured_and_what_was_asked_for() {
         assert!(server.prompt_tokens.unwrap() >= f64::from(prompts) && server.is_sound(), "{name}");
         let running = server.running.unwrap();
         if name == "c64" {
-            assert_eq!(running.start, 0.0, "nothing was sent before the first request was due");
+            assert!(running.start < 1.0, "nothing was sent before the first request was due: {running:?}");
         }
         if name == "c8" {
             assert!(running.start > 5.0 && running.end > 5.0, "the load is on at both borders: {running:?}");
@@ -95,11 +95,9 @@ fn with_page(page: fn(usize) -> String) -> (Option<ServerEvidence>, String) {
     let scene = Scene::new();
     let engine = Engine::quick(0.3);
     let asked = AtomicUsize::new(0);
-    let url = scripted(move |_, stream| {
-        match page(asked.fetch_add(1, Ordering::Relaxed)).as_str() {
-            "" => answer(stream, "500 Internal Server Error", "text/plain", ""),
-            page => answer(stream, "200 OK", "text/plain", page),
-        }
+    let url = scripted(move |_, stream| match page(asked.fetch_add(1, Ordering::Relaxed)).as_str() {
+        "" => answer(stream, "500 Internal Server Error", "text/plain", ""),
+        page => answer(stream, "200 OK", "text/plain", page),
     });
     scene.write(
         "servegate.yaml",
@@ -115,7 +113,8 @@ fn with_page(page: fn(usize) -> String) -> (Option<ServerEvidence>, String) {
 
 #[test]
 fn differences_are_taken_and_a_counter_that_goes_backwards_is_a_restart() {
-    let (server, _) = with_page(|n| format!("llamacpp:tokens_predicted_total {}\nllamacpp:requests_processing {n}\n", 1_000 * n));
+    let (server, _) =
+        with_page(|n| format!("llamacpp:tokens_predicted_total {}\nllamacpp:requests_processing {n}\n", 1_000 * n));
     let server = server.unwrap();
     assert_eq!((server.generated_tokens, server.restarted), (Some(1_000.0), false));
     // Each run asks when it boots and at both borders.

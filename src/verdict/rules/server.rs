@@ -1,6 +1,7 @@
 //! What the server counted agrees with what was measured.
 
 use crate::artifact::run::Run;
+use crate::artifact::server::TokenBalance;
 use crate::artifact::validity::CellValidity;
 use crate::base::names::Side;
 use crate::compare::evidence::name;
@@ -22,7 +23,7 @@ pub(super) fn restarted(_: &Run, validity: &CellValidity) -> Option<Fault> {
 
 /// The server did no work for others while it was measured.
 pub(super) fn foreign_traffic(_: &Run, validity: &CellValidity) -> Option<Fault> {
-    let tokens = validity.tokens.filter(|tokens| tokens.is_foreign())?;
+    let tokens = validity.tokens.filter(TokenBalance::is_foreign)?;
     Some(Fault {
         code: "foreign-traffic",
         seen: format!(
@@ -100,7 +101,7 @@ fn explained(cell: &PlannedCell, validity: &CellValidity) -> f64 {
 
 fn partial(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
     let missing = |validity: &CellValidity| {
-        let tokens = validity.tokens.filter(|tokens| tokens.is_partial())?;
+        let tokens = validity.tokens.filter(TokenBalance::is_partial)?;
         Some(tokens.ours - tokens.server)
     };
     let (worst, _) = most(seen, missing)?;
@@ -117,7 +118,7 @@ fn partial(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
 
 fn underestimated(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
     let excess = |validity: &CellValidity| {
-        let tokens = validity.tokens.filter(|tokens| tokens.is_underestimate())?;
+        let tokens = validity.tokens.filter(TokenBalance::is_underestimate)?;
         Some(tokens.server - tokens.ours)
     };
     let (worst, _) = most(seen, excess)?;
