@@ -90,6 +90,9 @@ impl Control {
         let failed = |cause: String| ControlError::Setup { cause };
         let mut builder = Client::builder()
             .timeout(REQUEST_LIMIT)
+            // Servers close kept connections without a word (llama.cpp after a few seconds, vLLM after five): a question
+            // now and then, which must not fail, has a connection of its own.
+            .pool_max_idle_per_host(0)
             .user_agent(concat!("servegate/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none());
         if proxy == Proxy::Direct {
@@ -292,6 +295,16 @@ pub(super) mod tests {
         assert!(error.contains("refused"), "{error}");
         let interrupted = control(free).ready(&Ready::default(), &AtomicBool::new(true));
         assert!(matches!(interrupted, Err(ControlError::Interrupted)));
+    }
+
+    #[test]
+    fn a_connection_that_the_server_closes_after_its_answer_is_not_used_again() {
+        // It offers to keep the connection and closes it.
+        let address = server(|_, _| "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}".to_owned());
+        let control = control(address);
+        for _ in 0..20 {
+            assert!(control.json("/version").is_some());
+        }
     }
 
     #[test]

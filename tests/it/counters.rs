@@ -147,7 +147,9 @@ fn judged(server: &str) -> String {
         scene.write(&file, &serde_json::to_string(&manifest).unwrap());
     }
     let ended = scene.line("compare --policy p.yaml --baseline runs/v1 --candidate runs/v2");
-    format!("{:?}\n{}{}", ended.code, ended.stdout, ended.stderr)
+    // The terminal's lines are broken anywhere.
+    let words = format!("{:?} {} {}", ended.code, ended.stdout, ended.stderr);
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 const BORDERS: &str = r#""first_read_us":900,"last_read_us":900,"asked_tokens":160,"others_tokens":24"#;
