@@ -5,4 +5,5 @@ pub mod conditions;
 pub mod metrics;
 pub mod record;
 pub mod run;
+pub mod server;
 pub mod validity;

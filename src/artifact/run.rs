@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::artifact::conditions::Conditions;
 use crate::artifact::record::Record;
+use crate::artifact::server::ServerEvidence;
 use crate::base::digest::Digest;
 use crate::base::names::{Api, Side};
 use crate::wire::transport::StampSource;
@@ -98,6 +99,9 @@ pub struct CellEvidence {
     /// What a connection cap did; none without a cap, and in a recovered run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionCap>,
+    /// What the server counted meanwhile; none when it was not asked or did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerEvidence>,
 }
 
 /// What the load generator and its host tell about themselves in a cell.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::artifact::metrics::cell::CellData;
 use crate::artifact::record::{Outcome, Record};
 use crate::artifact::run::{CellEvidence, Run};
+use crate::artifact::server::{ServerEvidence, TokenBalance};
 use crate::base::names::Metric;
 use crate::base::units::Nanos;
 use crate::stats::quantile::quantile;
@@ -47,6 +48,10 @@ pub struct CellValidity {
     pub tpot_drift: Option<f64>,
     /// Mean prompt tokens, over the requests that know them.
     pub prompt_tokens_mean: Option<f64>,
+    /// What the server counted.
+    pub server: Option<ServerEvidence>,
+    /// Its output tokens beside ours.
+    pub tokens: Option<TokenBalance>,
 }
 
 impl CellValidity {
@@ -62,6 +67,7 @@ impl CellValidity {
         let mut lags = own_lags(records, evidence);
         let median_ttft = quantile(&mut data.times(Metric::Ttft), 0.5).unwrap_or_default();
         let steady = |metric| drift(&data.times(metric), timeout.as_ms());
+        let window_us = evidence.window_end_us.saturating_sub(evidence.window_start_us);
         let at_once = |record: &&&Record| record.first_content() == Some(record.due);
         Some(Self {
             cell: cell.to_owned(),
@@ -75,6 +81,8 @@ impl CellValidity {
             ttft_drift: steady(Metric::Ttft),
             tpot_drift: steady(Metric::Tpot),
             prompt_tokens_mean: mean(records.iter().filter_map(|record| record.prompt_tokens)),
+            server: evidence.server,
+            tokens: evidence.server.and_then(|server| TokenBalance::of(&server, records, window_us)),
         })
     }
 

@@ -15,7 +15,9 @@ use crate::base::units::Nanos;
 use crate::cli::error::CliError;
 use crate::cli::signals::Interrupt;
 use crate::loadgen::http::{HttpTarget, HttpTransport};
+use crate::loadgen::metered::Metered;
 use crate::probe::control::Control;
+use crate::probe::counters::PageMeter;
 use crate::probe::preflight::{Caution, Trial, preflight};
 use crate::probe::{conditions, restart};
 use crate::spec::target::Target;
@@ -175,8 +177,19 @@ impl Deployment for Live {
             timeout: PREFLIGHT_LIMIT,
         };
         let cautions: Vec<Caution> = preflight(trial, &mut connect()?).map_err(|error| self.failed(&error))?;
+        let mut cautions: Vec<String> = cautions.iter().map(ToString::to_string).collect();
+        // After the first request: some engines show a counter only when it has counted something.
+        let meter =
+            PageMeter::find(control, &self.target.metrics, &self.speaks.model, flag).unwrap_or_else(|caution| {
+                cautions.push(caution);
+                None
+            });
+        let transport: Box<dyn Transport> = Box::new(connect()?);
         Ok(Boot {
-            transport: Box::new(connect()?),
+            transport: match meter {
+                Some(meter) => Box::new(Metered::new(transport, Box::new(meter))),
+                None => transport,
+            },
             conditions: self.conditions(side, told.conditions),
             restarted: self.can_restart(),
             time_to_ready,

@@ -94,9 +94,10 @@ impl Session<'_> {
         terminal: &mut Terminal,
     ) -> Measured {
         let mut measured = Measured { runs: Vec::new(), trouble: None };
+        let mut said_unread = false;
         for (at, (side, release)) in self.runs.iter().enumerate() {
             let sequence = u32::try_from(at).unwrap_or(u32::MAX);
-            let mut seen = Seen { terminal, interrupt, first: at == 0 };
+            let mut seen = Seen { terminal, interrupt, first: at == 0, said_unread: &mut said_unread };
             let number = Numbered { side: *side, release, sequence };
             match self.run(deployment, &number, &mut seen) {
                 Ok(Ran { stored, trouble }) => {
@@ -235,6 +236,8 @@ struct Seen<'a> {
     terminal: &'a mut Terminal,
     interrupt: &'a Interrupt,
     first: bool,
+    /// Whether it was said that the server's counters could not be read.
+    said_unread: &'a mut bool,
 }
 
 impl Seen<'_> {
@@ -244,6 +247,15 @@ impl Seen<'_> {
             Event::Progress { cell, .. } => {
                 *before = before.saturating_add(1);
                 self.terminal.set_bar(*before, cell);
+            }
+            Event::CountersUnread { cell, cause } => {
+                tracing::info!("cell {cell}: the server's counters are unknown: {cause}");
+                if !*self.said_unread {
+                    *self.said_unread = true;
+                    self.terminal.say(&format!(
+                        "warning: the server's counters could not be read at {cell}, so they are not part of the evidence: {cause}"
+                    ));
+                }
             }
             Event::CellEnded { evidence, blocked } => {
                 tracing::info!(
@@ -285,7 +297,16 @@ fn failed(error: &RunError) -> CliError {
 fn planned(cell: &PlannedCell) -> CellEvidence {
     let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
     let (name, connections) = (cell.name.clone(), cell.max_connections.map(ConnectionCap::of));
-    CellEvidence { name, planned, attempted: 0, window_start_us: 0, window_end_us: 0, connections, client: None }
+    CellEvidence {
+        name,
+        planned,
+        attempted: 0,
+        window_start_us: 0,
+        window_end_us: 0,
+        connections,
+        client: None,
+        server: None,
+    }
 }
 
 fn definitions() -> BTreeMap<String, String> {

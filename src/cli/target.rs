@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::base::names::{Api, HttpVersion};
 use crate::cli::error::CliError;
 use crate::cli::files;
-use crate::spec::target::{Config, Ready, Target};
+use crate::spec::target::{Config, MetricsPage, Ready, Target};
 use crate::spec::{self, WrongUrl};
 
 /// Which deployment to measure.
@@ -80,6 +80,7 @@ impl TargetArgs {
             proxy: None,
             restart: None,
             ready: Ready::default(),
+            metrics: MetricsPage::default(),
             extra_body,
             conditions: BTreeMap::new(),
         })

@@ -25,6 +25,13 @@ pub enum Event<'a> {
         /// 2xx). The outcome of a record is decided later, when the answer is decoded.
         failed: u32,
     },
+    /// The server's counters could not be read in a cell: what it counted stays unknown.
+    CountersUnread {
+        /// The cell.
+        cell: &'a str,
+        /// Why, one line.
+        cause: &'a str,
+    },
     /// A cell, or a phase of it, is over. Phases are over when their cell is: requests may end under a later phase.
     CellEnded {
         /// What it tells about its validity.

@@ -7,7 +7,9 @@ pub mod drive;
 pub mod event;
 pub mod host;
 pub mod http;
+pub mod metered;
 pub mod pass;
 #[cfg(test)]
 mod scripted;
 pub mod selfcheck;
+mod window;

@@ -10,11 +10,13 @@ use std::time::Instant;
 
 use crate::artifact::record::Record;
 use crate::artifact::run::{CellEvidence, ClientEvidence};
+use crate::artifact::server::ServerEvidence;
 use crate::base::units::Nanos;
 use crate::loadgen::codec::Codec;
 use crate::loadgen::drive::{Driven, Step, Stop, drive};
 use crate::loadgen::event::Event;
 use crate::loadgen::host::Look;
+use crate::loadgen::window::Window;
 use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::wire::transport::{Exchange, SelfReport, StampSource, Transport};
 
@@ -49,8 +51,24 @@ pub fn pass<E: Send>(
         let (queue, arrivals) = sync_channel(QUEUE);
         let decoder = scope.spawn(move || write_records(&arrivals, codec, sink));
         let mut passed = Passed { cells: Vec::new(), stop: None };
+        let mut left_tokens = 0;
         for line in cells.chunk_by(|one, next| one.is_with(next)) {
-            let driven = visit(line, codec, transport, &queue, events);
+            // Phases share the server's counters: what one of them caused cannot be told from the others.
+            let (mut visited, server) = if let [cell] = line {
+                let mut window = Window::new(transport, cell, left_tokens);
+                let visited = visit(line, codec, &mut window, &queue, events);
+                let seen = window.finish();
+                left_tokens = seen.left_tokens;
+                (visited, told(&cell.name, seen.server, events))
+            } else {
+                (visit(line, codec, transport, &queue, events), None)
+            };
+            for evidence in &mut visited.driven.evidence {
+                evidence.server.clone_from(&server);
+                let blocked = visited.blocked.get(&evidence.name).copied().unwrap_or_default();
+                events(Event::CellEnded { evidence, blocked });
+            }
+            let driven = visited.driven;
             passed.cells.extend(driven.evidence);
             passed.stop = driven.stop;
             if passed.stop.is_some() {
@@ -87,7 +105,7 @@ fn visit<'p>(
     transport: &mut dyn Transport,
     queue: &SyncSender<Arrival<'p>>,
     events: &mut dyn FnMut(Event<'_>),
-) -> Driven {
+) -> Visited {
     let planned = |phase: &PlannedCell| u32::try_from(phase.requests.len()).unwrap_or(u32::MAX);
     let mut phases: BTreeMap<&str, Seen> = BTreeMap::new();
     // What was noted before, between two cells, is not this cell's.
@@ -110,10 +128,9 @@ fn visit<'p>(
     let client = client(transport.report(), before);
     for evidence in &mut driven.evidence {
         evidence.client = Some(client.clone());
-        let blocked = phases.get(evidence.name.as_str()).map_or(Nanos::ZERO, |seen| seen.blocked);
-        events(Event::CellEnded { evidence, blocked });
     }
-    driven
+    let blocked = phases.into_iter().map(|(name, seen)| (name.to_owned(), seen.blocked)).collect();
+    Visited { driven, blocked }
 }
 
 /// What the load generator tells about itself. Virtual time has no host.
@@ -128,6 +145,21 @@ fn client(report: SelfReport, before: Option<Look>) -> ClientEvidence {
         resolve_us: report.resolved_in.map(micros),
         host: if report.stamps == StampSource::Virtual { None } else { host() },
     }
+}
+
+/// How a cell went, and how long the load generator stood waiting in each of its phases.
+struct Visited {
+    driven: Driven,
+    blocked: BTreeMap<String, Nanos>,
+}
+
+/// What the server counted; says so when it could not be read.
+fn told(
+    cell: &str,
+    server: Option<Result<ServerEvidence, String>>,
+    events: &mut dyn FnMut(Event<'_>),
+) -> Option<ServerEvidence> {
+    server?.inspect_err(|cause| events(Event::CountersUnread { cell, cause })).ok()
 }
 
 fn is_answered(exchange: &Exchange) -> bool {
@@ -188,7 +220,7 @@ mod tests {
                 Event::Progress { ended, planned, failed, .. } if ended == planned => {
                     lines.push(format!("ended {ended} failed {failed}"));
                 }
-                Event::Progress { .. } => {}
+                Event::Progress { .. } | Event::CountersUnread { .. } => {}
                 Event::CellEnded { evidence, .. } => lines.push(format!("end {}", evidence.name)),
             },
         )

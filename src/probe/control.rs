@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use jiff::fmt::rfc2822;
+use reqwest::header::DATE;
 use reqwest::{Certificate, Client};
 use rustls::crypto::{CryptoProvider, ring};
 use serde_json::Value;
@@ -15,8 +17,9 @@ use crate::base::names::HttpVersion;
 use crate::base::secret::Secret;
 use crate::base::units::Nanos;
 use crate::spec::target::{Ready, Target};
+use crate::wire::exposition::MAX_PAGE;
 
-/// Longest body that is read.
+/// Longest body of JSON that is read.
 const MAX_BODY: usize = 1 << 20;
 /// Longest time for one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
@@ -78,6 +81,9 @@ impl Control {
         let failed = |cause: String| ControlError::Setup { cause };
         let mut builder = Client::builder()
             .timeout(REQUEST_LIMIT)
+            // Servers close kept connections without a word (llama.cpp after a few seconds, vLLM after five): a question
+            // now and then, which must not fail, has a connection of its own.
+            .pool_max_idle_per_host(0)
             .user_agent(concat!("servegate/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none());
         if let Some(url) = &target.proxy {
@@ -137,21 +143,24 @@ impl Control {
 
     /// The JSON that a path answers with status 200; none for anything else, and for more than 1 MiB.
     pub(super) fn json(&self, path: &str) -> Option<Value> {
-        let url = format!("{}{path}", self.url);
-        self.runtime.block_on(async {
-            let mut answer = self.request(&url).send().await.ok()?;
-            if answer.status().as_u16() != 200 {
-                return None;
-            }
-            let mut body = Vec::new();
-            while let Some(chunk) = answer.chunk().await.ok()? {
-                body.extend_from_slice(&chunk);
-                if body.len() > MAX_BODY {
-                    return None;
-                }
-            }
-            serde_json::from_slice(&body).ok()
-        })
+        let request = self.request(&format!("{}{path}", self.url));
+        let answer = self.runtime.block_on(answer(request, MAX_BODY)).ok()?;
+        serde_json::from_slice(&answer.body).ok()
+    }
+
+    /// Where a page is: beside the API for a path, and where it says for a URL.
+    pub(super) fn beside(&self, place: &str) -> String {
+        if place.starts_with('/') { format!("{}{place}", origin(&self.url)) } else { place.to_owned() }
+    }
+
+    /// What a URL answers with status 200. The API key goes only to the target's own origin.
+    ///
+    /// # Errors
+    /// Any other answer, none within `limit`, or one larger than a page of counters: why, in one line.
+    pub(super) fn page(&self, url: &str, limit: Duration) -> Result<Answer, String> {
+        let own = origin(url) == origin(&self.url);
+        let request = if own { self.request(url) } else { self.client.get(url) };
+        self.runtime.block_on(answer(request.timeout(limit), MAX_PAGE))
     }
 
     fn request(&self, url: &str) -> reqwest::RequestBuilder {
@@ -161,6 +170,38 @@ impl Control {
             None => request,
         }
     }
+}
+
+/// What came back with status 200.
+pub(super) struct Answer {
+    pub(super) body: Vec<u8>,
+    /// The server's own time, in Unix seconds.
+    pub(super) at_unix_s: Option<f64>,
+}
+
+async fn answer(request: reqwest::RequestBuilder, limit: usize) -> Result<Answer, String> {
+    let mut answer = request.send().await.map_err(|error| cause(&error))?;
+    if answer.status().as_u16() != 200 {
+        return Err(format!("it answered {}", answer.status()));
+    }
+    let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
+    let at_unix_s =
+        date.and_then(|date| rfc2822::parse(date).ok()).map(|at| at.timestamp().as_duration().as_secs_f64());
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|error| cause(&error))? {
+        body.extend_from_slice(&chunk);
+        if body.len() > limit {
+            return Err(format!("its answer is larger than {limit} bytes"));
+        }
+    }
+    Ok(Answer { body, at_unix_s })
+}
+
+/// Scheme, host and port.
+fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let end = url.get(host..).and_then(|rest| rest.find(['/', '?'])).map_or(url.len(), |at| host + at);
+    url.get(..end).unwrap_or(url)
 }
 
 async fn interrupted(flag: &AtomicBool) {
@@ -185,7 +226,7 @@ fn cause(error: &reqwest::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
     use std::io::{Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener};
@@ -193,9 +234,10 @@ mod tests {
 
     use super::*;
     use crate::base::names::Api;
+    use crate::spec::target::MetricsPage;
 
     /// Answers the n-th request (one per connection) with the script's text.
-    fn server(script: fn(usize, &str) -> String) -> SocketAddr {
+    pub(in crate::probe) fn server(script: fn(usize, &str) -> String) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         thread::spawn(move || {
@@ -210,11 +252,11 @@ mod tests {
         address
     }
 
-    fn answer(status: &str, body: &str) -> String {
+    pub(in crate::probe) fn answer(status: &str, body: &str) -> String {
         format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
     }
 
-    fn control(address: SocketAddr) -> Control {
+    pub(in crate::probe) fn control(address: SocketAddr) -> Control {
         let target = Target {
             url: format!("http://{address}/"),
             api: Api::Chat,
@@ -225,6 +267,7 @@ mod tests {
             proxy: None,
             restart: None,
             ready: Ready::default(),
+            metrics: MetricsPage::default(),
             extra_body: serde_json::Map::new(),
             conditions: BTreeMap::new(),
         };
@@ -252,6 +295,16 @@ mod tests {
         assert!(error.contains("refused"), "{error}");
         let interrupted = control(free).ready(&Ready::default(), &AtomicBool::new(true));
         assert!(matches!(interrupted, Err(ControlError::Interrupted)));
+    }
+
+    #[test]
+    fn a_connection_that_the_server_closes_after_its_answer_is_not_used_again() {
+        // It offers to keep the connection and closes it.
+        let address = server(|_, _| "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}".to_owned());
+        let control = control(address);
+        for _ in 0..20 {
+            assert!(control.json("/version").is_some());
+        }
     }
 
     #[test]

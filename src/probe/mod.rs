@@ -1,8 +1,9 @@
 //! What a deployment tells about itself, and what must be in order before it is measured: readiness,
-//! conditions, a first request, a restart.
+//! conditions, a first request, a restart, counters.
 
 pub mod conditions;
 pub mod control;
+pub mod counters;
 pub mod group;
 pub mod preflight;
 pub mod restart;

@@ -6,6 +6,7 @@ pub mod ask;
 #[cfg(test)]
 mod checks;
 pub mod cost;
+mod counters;
 pub mod engine;
 pub mod fault;
 pub mod kv;

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::base::units::Nanos;
 use crate::sim::Deployment;
 use crate::sim::ask::{self, Refusal};
+use crate::sim::counters::Counted;
 use crate::sim::engine::{Engine, Event, Gauges, Outcome, Request};
 use crate::sim::fault::Dealer;
 use crate::sim::voice::{Next, Speech};
+use crate::wire::counters::Meter;
 use crate::wire::transport::{Exchange, Failure, MAX_BODY, Outbound, Read, Transport, Wake};
 
 /// A simulated deployment, reached without a network.
@@ -30,10 +32,12 @@ pub struct SimTransport {
     /// Exchanges whose end is known, by that instant and in order.
     ended: BTreeMap<(Nanos, u64), Box<Exchange>>,
     events: Vec<Event>,
+    counted: Counted,
 }
 
 struct Flight {
     exchange: Box<Exchange>,
+    prompt_tokens: u32,
     speech: Speech,
     timeout_at: Nanos,
     stall_timeout: Nanos,
@@ -90,6 +94,7 @@ impl SimTransport {
             no_deadline_before: Nanos::MAX,
             ended: BTreeMap::new(),
             events: Vec::new(),
+            counted: Counted::default(),
         }
     }
 
@@ -123,6 +128,9 @@ impl SimTransport {
 
     fn take(&mut self, event: Event) {
         let Some(flight) = self.flights.get_mut(&event.id) else { return };
+        if let Outcome::Token { index, .. } = event.outcome {
+            self.counted.token(index, flight.prompt_tokens);
+        }
         let (deadline, failure) = flight.deadline();
         if event.at > deadline {
             self.give_up(event.id, deadline, failure);
@@ -212,11 +220,13 @@ impl Transport for SimTransport {
         self.engine
             .submit(sent, Request { id: number, prompt_tokens: ask.prompt_tokens, output_tokens: ask.output_tokens });
         let tokens = usize::try_from(ask.output_tokens.min(8_192)).unwrap_or_default();
+        let prompt_tokens = ask.prompt_tokens;
         let speech = Speech::new(number, self.model, ask, fault);
         exchange.body.reserve(speech.size_hint());
         exchange.reads.reserve(if speech.is_stream() { tokens } else { 1 });
         let flight = Flight {
             exchange,
+            prompt_tokens,
             speech,
             timeout_at: request.due + request.timeout,
             stall_timeout: request.stall_timeout,
@@ -258,6 +268,11 @@ impl Transport for SimTransport {
         }
         self.ended.clear();
         self.no_deadline_before = Nanos::MAX;
+    }
+
+    fn meter(&mut self) -> Option<&mut dyn Meter> {
+        self.counted.gauges = self.engine.gauges();
+        Some(&mut self.counted)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings, child};
 use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
-use crate::spec::target::{Config, Ready, Restart, Target};
+use crate::spec::target::{Config, MetricsPage, Ready, Restart, Target};
 use crate::spec::text::quote;
 use crate::spec::value::json;
 use crate::spec::view::View;
@@ -92,6 +92,12 @@ static TARGET: Object = Object {
             doc: "how to restart the deployment before each run",
         },
         Field { name: "ready", kind: Kind::Object(&READY), need: Need::Optional, doc: "how to see that it is ready" },
+        Field {
+            name: "metrics",
+            kind: Kind::Page,
+            need: Need::Optional,
+            doc: "the page with the server's counters; `/metrics` where there is one, `none` not to ask",
+        },
         Field {
             name: "extra_body",
             kind: Kind::Json,
@@ -222,6 +228,11 @@ fn target(view: &View<'_>, findings: &mut Findings) -> Option<Target> {
         proxy: view.read("proxy", scalar::url),
         restart,
         ready,
+        metrics: match view.text("metrics") {
+            None => MetricsPage::Usual,
+            Some(word) if word == scalar::NO_PAGE => MetricsPage::Off,
+            Some(place) => MetricsPage::At(place),
+        },
         extra_body,
         conditions: conditions.collect::<Option<_>>()?,
     })

@@ -257,6 +257,30 @@ pub(super) fn url(text: &str) -> Result<String, Fault> {
     Ok(trimmed.to_owned())
 }
 
+/// The word for a target without a page of counters.
+pub(super) const NO_PAGE: &str = "none";
+
+/// A page of a target: a path beside its API, a whole URL, or `none`.
+pub(super) fn page(text: &str) -> Result<(), Fault> {
+    if text == NO_PAGE {
+        return Ok(());
+    }
+    let help = "write a path such as `/metrics`, a URL such as `http://127.0.0.1:8002/metrics`, or `none`";
+    let (base, path) = if text.starts_with('/') {
+        ("http://host", text)
+    } else {
+        let host = text.find("://").map_or(0, |at| at + 3);
+        let end = text.get(host..).and_then(|rest| rest.find('/')).map_or(text.len(), |at| host + at);
+        text.split_at_checked(end).unwrap_or((text, ""))
+    };
+    url(base)
+        .map_err(|fault| if fault.code == "invalid-url" { Fault { help: help.to_owned(), ..fault } } else { fault })?;
+    match format!("{base}{path}").parse::<http::Uri>() {
+        Ok(_) if !path.contains('#') => Ok(()),
+        _ => Err(Fault::new("invalid-url", format!("{} is not the place of a page", quote(text)), help)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,6 +341,26 @@ mod tests {
             ("https://user:secret@host", "secret-in-file"),
         ] {
             let fault = url(text).unwrap_err();
+            assert_eq!(fault.code, code, "{text}");
+            assert!(!fault.message.contains("secret@"), "{}", fault.message);
+        }
+    }
+
+    #[test]
+    fn a_page_is_a_path_a_url_or_none() {
+        for text in ["/metrics", "/metrics?name=a", "none", "http://h:8002/metrics", "https://h", "http://[::1]:9/v1"] {
+            page(text).unwrap();
+        }
+        for (text, code) in [
+            ("metrics", "invalid-url"),
+            ("off", "invalid-url"),
+            ("/me trics", "invalid-url"),
+            ("/metrics#x", "invalid-url"),
+            ("ftp://h/metrics", "invalid-url"),
+            ("http:///metrics", "invalid-url"),
+            ("http://user:secret@h/metrics", "secret-in-file"),
+        ] {
+            let fault = page(text).unwrap_err();
             assert_eq!(fault.code, code, "{text}");
             assert!(!fault.message.contains("secret@"), "{}", fault.message);
         }

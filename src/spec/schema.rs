@@ -80,7 +80,7 @@ pub(super) fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> 
     match kind {
         Kind::Version => json!({ "const": FORMAT }),
         Kind::Word(word) => json!({ "const": word }),
-        Kind::Text | Kind::RelativePath | Kind::UrlPath | Kind::Url => {
+        Kind::Text | Kind::RelativePath | Kind::UrlPath | Kind::Url | Kind::Page => {
             json!({ "type": "string", "minLength": 1, "maxLength": MAX_TEXT })
         }
         Kind::Name => patterned(pattern::NAME),

@@ -57,6 +57,8 @@ pub(super) enum Kind {
     /// A path of an HTTP request.
     UrlPath,
     Url,
+    /// A path of an HTTP request, a whole URL, or `none`.
+    Page,
     EnvName,
     /// One of these names.
     Choice(fn() -> Vec<&'static str>),

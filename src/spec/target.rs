@@ -37,10 +37,24 @@ pub struct Target {
     pub restart: Option<Restart>,
     /// How to see that it is ready.
     pub ready: Ready,
+    /// Where it tells what it counts.
+    pub metrics: MetricsPage,
     /// Extra fields of every request body (for instance `ignore_eos: true`), as JSON.
     pub extra_body: serde_json::Map<String, serde_json::Value>,
     /// Conditions the team declares.
     pub conditions: BTreeMap<Condition, String>,
+}
+
+/// Where a deployment tells what it counts about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MetricsPage {
+    /// `/metrics` beside the API, where there is one.
+    #[default]
+    Usual,
+    /// Nowhere, or it must not be asked.
+    Off,
+    /// A path beside the API (`/prom`), or a whole URL.
+    At(String),
 }
 
 /// A command that restarts the deployment. It gets `SERVEGATE_SIDE` and `SERVEGATE_RELEASE`, and it

@@ -35,6 +35,7 @@ pub(super) fn check_scalar(kind: &Kind, text: &str, plain: bool) -> Result<(), F
         Kind::Name => check_name(text),
         Kind::EnvName => check_env_name(text),
         Kind::Url => scalar::url(text).map(drop),
+        Kind::Page => scalar::page(text),
         Kind::Count { min, max } => {
             between(&scalar::count(text)?, min, max, text, [&min.to_string(), &max.to_string()])
         }
@@ -146,6 +147,7 @@ pub(super) fn example(kind: &Kind) -> String {
         Kind::Name => "chat".to_owned(),
         Kind::RelativePath => "workloads/chat.yaml".to_owned(),
         Kind::UrlPath => "/health".to_owned(),
+        Kind::Page => "/metrics".to_owned(),
         Kind::Url => "http://127.0.0.1:8000".to_owned(),
         Kind::EnvName => "STAGING_API_KEY".to_owned(),
         Kind::Choice(names) => names().first().copied().unwrap_or_default().to_owned(),

@@ -1,9 +1,13 @@
 //! Bytes that cross the network: request bodies, stream decoding per dialect, and the seam between
 //! the load generator and whatever carries its requests. Nothing here opens a socket.
 
+pub mod counters;
 pub mod decoded;
 pub mod dialect;
 mod excerpt;
+pub mod exposition;
+#[cfg(test)]
+mod exposition_tests;
 mod hints;
 #[cfg(test)]
 mod recorded_tests;

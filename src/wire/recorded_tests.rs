@@ -4,7 +4,15 @@ use std::path::PathBuf;
 
 /// A file of the shared folder: `SERVEGATE_SHARED`, or `shared` beside the repository. None where it is absent.
 pub(super) fn shared(path: &str) -> Option<Vec<u8>> {
+    std::fs::read(place(path)).ok()
+}
+
+/// A folder of it.
+pub(super) fn shared_folder(path: &str) -> Option<PathBuf> {
+    Some(place(path)).filter(|folder| folder.is_dir())
+}
+
+fn place(path: &str) -> PathBuf {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let folder = std::env::var_os("SERVEGATE_SHARED").map_or_else(beside, PathBuf::from);
-    std::fs::read(folder.join(path)).ok()
+    std::env::var_os("SERVEGATE_SHARED").map_or_else(beside, PathBuf::from).join(path)
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::base::units::Nanos;
+use crate::wire::counters::Meter;
 
 /// A request on its way out.
 #[derive(Clone, Debug)]
@@ -149,4 +150,10 @@ pub trait Transport {
 
     /// Gives up every request in flight or waiting; none of them is reported.
     fn abandon(&mut self);
+
+    /// What reads the server's counters, where something does. `loadgen::window` and `loadgen::metered` pass every
+    /// call on; a new method must be passed on there too.
+    fn meter(&mut self) -> Option<&mut dyn Meter> {
+        None
+    }
 }

@@ -12,6 +12,7 @@ mod architecture;
 mod baseline;
 mod cli;
 mod compare;
+mod counters;
 mod demo;
 mod disk;
 mod docs;

@@ -85,6 +85,7 @@ impl Session<'_> {
             window_end_us: 0,
             client: None,
             connections: None,
+            server: None,
         };
         Manifest {
             format: FORMAT,

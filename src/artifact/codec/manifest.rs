@@ -130,6 +130,9 @@ fn check(manifest: &Manifest) -> Result<(), CodecError> {
         if cell.window_end_us < cell.window_start_us {
             return Err(refusal(&format!("the window of cell `{}` ends before it starts", cell.name)));
         }
+        if cell.server.is_some_and(|server| !server.is_sound()) {
+            return Err(refusal(&format!("what the server counted in cell `{}` is no number of anything", cell.name)));
+        }
     }
     Ok(())
 }
@@ -159,6 +162,7 @@ pub(crate) mod tests {
                 client: None,
                 name: name.clone(),
                 connections: None,
+                server: None,
             }
         });
         Manifest {

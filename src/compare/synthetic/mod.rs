@@ -171,6 +171,7 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
         window_end_us: 100_000 * u64::from(traffic.requests),
         client: None,
         connections: None,
+        server: None,
     };
     Run {
         manifest: Manifest {

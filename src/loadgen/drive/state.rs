@@ -293,6 +293,7 @@ impl<'p, 't> State<'p, 't> {
                 window_end_us: micros(shown.window_end.max(start)),
                 connections: shown.connections,
                 client: None,
+                server: None,
             }
         };
         self.shown.iter().enumerate().map(of_phase).collect()

@@ -8,7 +8,7 @@ use crate::spec::document::FileKind;
 use crate::spec::policy::{Check, Decision, Margin, Policy};
 use crate::spec::schema::schema;
 use crate::spec::shape::{Kind, Need, Object};
-use crate::spec::target::Ready;
+use crate::spec::target::{MetricsPage, Ready};
 use crate::spec::tests::schemas::{as_json, broken, objects};
 use crate::spec::workload::{Burst, Cell, Lengths, Load, Phase, Workload};
 use crate::spec::{default_role, read_config, read_policy, read_workload};
@@ -186,6 +186,7 @@ targets:
     ready:
       path: /ready
       timeout: 2m
+    metrics: http://staging.internal:8002/metrics
     extra_body:
       ignore_eos: true
       top_k: 5
@@ -286,6 +287,7 @@ fn every_value_arrives_as_it_was_written() {
         serde_json::json!({"ignore_eos": true, "top_k": 5, "stop": ["a", "no"]})
     );
     assert_eq!(target.conditions[&Condition::MaxNumSeqs], "256");
+    assert_eq!(target.metrics, MetricsPage::At("http://staging.internal:8002/metrics".to_owned()));
 }
 
 #[test]
@@ -322,6 +324,9 @@ fn an_empty_section_of_defaults_equals_the_default_of_the_type() {
     let config = "servegate: 1\nkind: config\ntargets: {t: {url: 'http://h', model: m}}\n";
     let config = read_config("servegate.yaml", config).unwrap().value;
     assert_eq!(config.targets["t"].ready, Ready::default());
+    assert_eq!(config.targets["t"].metrics, MetricsPage::Usual);
+    let off = "servegate: 1\nkind: config\ntargets: {t: {url: 'http://h', model: m, metrics: none}}\n";
+    assert_eq!(read_config("servegate.yaml", off).unwrap().value.targets["t"].metrics, MetricsPage::Off);
 }
 
 /// What a text means, whatever its kind, so that two texts can be compared.
@@ -408,6 +413,7 @@ fn value(kind: &Kind) -> String {
         Kind::RelativePath => "relative path".to_owned(),
         Kind::UrlPath => "path of a request".to_owned(),
         Kind::Url => "URL".to_owned(),
+        Kind::Page => "path of a request, URL, or `none`".to_owned(),
         Kind::EnvName => "name of a variable".to_owned(),
         Kind::Choice(names) if names().len() <= 8 => {
             names().iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")

@@ -8,6 +8,7 @@ mod comparable;
 mod completeness;
 mod garbage;
 mod records;
+mod server;
 mod steady;
 
 use std::ptr;
@@ -22,6 +23,7 @@ use crate::verdict::case::Case;
 use crate::verdict::judgement::{Finding, Verdict};
 
 pub(super) use crate::verdict::rules::applies::does_not_apply;
+pub(super) use crate::verdict::rules::server::notes as server_notes;
 
 /// Why a run does not count in a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +46,8 @@ const RUN_RULES: &[RunRule] = &[
     client::saturated,
     client::stolen,
     client::unstamped,
+    server::restarted,
+    server::foreign_traffic,
 ];
 
 type MeasurementRule = fn(&Screening<'_>) -> Vec<Finding>;

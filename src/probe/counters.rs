@@ -1,0 +1,179 @@
+//! Reads a deployment's metrics page from a thread of its own, so that asking never holds up whoever asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::base::units::Nanos;
+use crate::probe::control::{Answer, Control};
+use crate::spec::target::MetricsPage;
+use crate::wire::counters::{Meter, Reading, Snapshot};
+use crate::wire::exposition;
+
+/// Longest time for one reading.
+const LIMIT: Duration = Duration::from_secs(5);
+/// The interrupt flag is looked at this often.
+const INTERRUPT_CHECK: Duration = Duration::from_millis(20);
+
+/// An answer, and how long it took.
+type Told = Result<(Answer, Nanos), String>;
+
+/// Reads one page, one GET a reading.
+pub struct PageMeter {
+    ask: Sender<u64>,
+    told: Receiver<(u64, Told)>,
+    /// Readings that were begun.
+    begun: u64,
+    model: String,
+    interrupt: Arc<AtomicBool>,
+}
+
+impl PageMeter {
+    /// Looks at the page once. None when the page is not named and there is none where it usually is.
+    ///
+    /// # Errors
+    /// Why the named page cannot be used.
+    pub fn find(
+        control: Control,
+        page: &MetricsPage,
+        model: &str,
+        interrupt: Arc<AtomicBool>,
+    ) -> Result<Option<Self>, String> {
+        let (url, named) = match page {
+            MetricsPage::Off => return Ok(None),
+            MetricsPage::Usual => (control.beside("/metrics"), false),
+            MetricsPage::At(place) => (control.beside(place), true),
+        };
+        let seen = control.page(&url, LIMIT).and_then(|answer| {
+            let snapshot = Snapshot::of(&exposition::parse(&answer.body), model);
+            if snapshot.is_of_an_engine() {
+                Ok(())
+            } else {
+                Err("it has no counter of an engine that is known".to_owned())
+            }
+        });
+        match seen {
+            Ok(()) => Self::start(control, url, model, interrupt).map(Some),
+            Err(cause) if named => {
+                Err(format!("the server's counters are not read: {url}: {cause}; check `metrics` of the target"))
+            }
+            Err(cause) => {
+                tracing::info!("the server's counters are not read: {url}: {cause}");
+                Ok(None)
+            }
+        }
+    }
+
+    fn start(control: Control, url: String, model: &str, interrupt: Arc<AtomicBool>) -> Result<Self, String> {
+        let (ask, asked) = channel();
+        let (tell, told) = channel();
+        let work = move || {
+            for number in asked {
+                let start = Instant::now();
+                let answer = control.page(&url, LIMIT);
+                let took = Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+                if tell.send((number, answer.map(|answer| (answer, took)))).is_err() {
+                    break;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("counters".to_owned()).spawn(work);
+        // It ends by itself when its questions end.
+        thread.map(drop).map_err(|error| format!("the server's counters are not read: no thread: {error}"))?;
+        Ok(Self { ask, told, begun: 0, model: model.to_owned(), interrupt })
+    }
+
+    /// The answer to the last question.
+    fn answer(&self) -> Told {
+        let start = Instant::now();
+        loop {
+            match self.told.recv_timeout(INTERRUPT_CHECK) {
+                Ok((number, told)) if number == self.begun => return told,
+                // An answer that nobody waited for.
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) if self.interrupt.load(Ordering::Relaxed) => {
+                    return Err("interrupted".to_owned());
+                }
+                Err(RecvTimeoutError::Timeout) if start.elapsed() < 2 * LIMIT => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    return Err("it did not answer".to_owned());
+                }
+            }
+        }
+    }
+}
+
+impl Meter for PageMeter {
+    fn begin(&mut self) {
+        self.begun += 1;
+        if self.ask.send(self.begun).is_err() {
+            tracing::debug!("the thread that reads the counters is gone");
+        }
+    }
+
+    fn reading(&mut self) -> Result<Reading, String> {
+        let (answer, took) = self.answer()?;
+        let snapshot = Snapshot::of(&exposition::parse(&answer.body), &self.model);
+        Ok(Reading { snapshot, took, at_unix_s: answer.at_unix_s })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::control::tests::{answer, control, server};
+    use crate::wire::counters::Quantity;
+
+    fn find(script: fn(usize, &str) -> String, page: &MetricsPage) -> Result<Option<PageMeter>, String> {
+        PageMeter::find(control(server(script)), page, "m", Arc::new(AtomicBool::new(false)))
+    }
+
+    fn page(tokens: usize) -> String {
+        let body = format!("vllm:generation_tokens_total{{model_name=\"m\"}} {tokens}.0\n");
+        answer("200 OK\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT", &body)
+    }
+
+    #[test]
+    fn readings_are_begun_and_taken_later_in_order() {
+        let mut meter = find(|number, _| page(10 * number), &MetricsPage::Usual).unwrap().unwrap();
+        meter.begin();
+        meter.begin();
+        let reading = meter.reading().unwrap();
+        assert_eq!(reading.snapshot.get(Quantity::GeneratedTokens), Some(20.0), "the first answer was dropped");
+        assert_eq!(reading.at_unix_s, Some(784_111_777.0));
+        meter.begin();
+        assert_eq!(meter.reading().unwrap().snapshot.get(Quantity::GeneratedTokens), Some(30.0));
+    }
+
+    #[test]
+    fn only_a_page_that_was_named_is_missed() {
+        let missing: fn(usize, &str) -> String = |_, _| answer("404 Not Found", "{}");
+        assert!(find(missing, &MetricsPage::Usual).unwrap().is_none());
+        assert!(find(|_, _| page(1), &MetricsPage::Off).unwrap().is_none());
+        let named = find(missing, &MetricsPage::At("/prom".to_owned())).err().unwrap();
+        assert!(named.contains("/prom: it answered 404 Not Found; check `metrics`"), "{named}");
+        let other = find(|_, _| answer("200 OK", "go_goroutines 7\n"), &MetricsPage::At("/prom".to_owned()));
+        assert!(other.err().unwrap().contains("no counter of an engine"));
+    }
+
+    #[test]
+    fn a_reading_that_fails_says_why() {
+        let script: fn(usize, &str) -> String =
+            |number, _| if number == 0 { page(1) } else { answer("500 Internal Server Error", "") };
+        let mut meter = find(script, &MetricsPage::Usual).unwrap().unwrap();
+        meter.begin();
+        assert_eq!(meter.reading().unwrap_err(), "it answered 500 Internal Server Error");
+    }
+
+    #[test]
+    fn the_key_goes_only_to_the_target_itself() {
+        let keyed: fn(usize, &str) -> String =
+            |_, request| if request.contains("sk-test") { page(1) } else { answer("401 Unauthorized", "") };
+        assert!(find(keyed, &MetricsPage::Usual).unwrap().is_some());
+        let elsewhere = format!("http://{}/metrics", server(keyed));
+        let error = find(keyed, &MetricsPage::At(elsewhere)).err().unwrap();
+        assert!(error.contains("401"), "{error}");
+    }
+}

@@ -1,0 +1,49 @@
+//! What the simulated engine counts about itself in virtual time: the numbers of the HTTP server's page without a page.
+
+use crate::base::units::Nanos;
+use crate::sim::engine::Gauges;
+use crate::wire::counters::{Meter, Quantity, Reading, Snapshot};
+
+/// Counters since the boot. It has no prefix cache, so it says nothing of one.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    /// The engine's state when it was asked last.
+    pub(super) gauges: Gauges,
+    prompt_tokens: u64,
+    generated_tokens: u64,
+    begun: Option<Snapshot>,
+}
+
+impl Counted {
+    /// A token of an answer has left the engine.
+    pub(super) fn token(&mut self, index: u32, prompt_tokens: u32) {
+        if index == 0 {
+            self.prompt_tokens += u64::from(prompt_tokens);
+        }
+        self.generated_tokens += 1;
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of a simulation are far below 2^53")]
+    fn snapshot(&self) -> Snapshot {
+        let Gauges { running, waiting, used_blocks, total_blocks, preemptions } = self.gauges;
+        Snapshot::known([
+            (Quantity::PromptTokens, self.prompt_tokens as f64),
+            (Quantity::GeneratedTokens, self.generated_tokens as f64),
+            (Quantity::Preemptions, preemptions as f64),
+            (Quantity::Running, running as f64),
+            (Quantity::Waiting, waiting as f64),
+            (Quantity::KvUse, f64::from(used_blocks) / f64::from(total_blocks.max(1))),
+        ])
+    }
+}
+
+impl Meter for Counted {
+    fn begin(&mut self) {
+        self.begun = Some(self.snapshot());
+    }
+
+    fn reading(&mut self) -> Result<Reading, String> {
+        let snapshot = self.begun.take().ok_or_else(|| "no reading was begun".to_owned())?;
+        Ok(Reading { snapshot, took: Nanos::ZERO, at_unix_s: None })
+    }
+}

@@ -1,0 +1,221 @@
+//! What the server counted agrees with what was measured.
+
+use crate::artifact::run::Run;
+use crate::artifact::server::TokenBalance;
+use crate::artifact::validity::CellValidity;
+use crate::base::names::Side;
+use crate::compare::evidence::name;
+use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::verdict::rules::{Fault, Screening, Seen};
+
+/// The share of prompt tokens that may come from the prefix cache beyond what the plan explains.
+const CACHE_TOLERANCE: f64 = 0.05;
+
+/// The server was not restarted between the borders of the cell.
+pub(super) fn restarted(_: &Run, validity: &CellValidity) -> Option<Fault> {
+    validity.server.is_some_and(|server| server.restarted).then(|| Fault {
+        code: "server-restarted",
+        seen: "met a restart of the server inside the cell: its counters went backwards".to_owned(),
+        fix: "see in the deployment's log why it restarted, and measure again; where several servers answer behind one \
+              URL, set `metrics: none` in the target",
+    })
+}
+
+/// The server did no work for others while it was measured.
+pub(super) fn foreign_traffic(_: &Run, validity: &CellValidity) -> Option<Fault> {
+    let tokens = validity.tokens.filter(TokenBalance::is_foreign)?;
+    Some(Fault {
+        code: "foreign-traffic",
+        seen: format!(
+            "was measured while the server generated {:.0} tokens, of which the requests of servegate explain at most {:.0}",
+            tokens.server, tokens.most
+        ),
+        fix: "keep other traffic away from the deployment while it is measured; if there was none, look whether the page \
+              under `metrics` is of this deployment alone",
+    })
+}
+
+/// What the server's counters tell that does not keep a run from counting: one sentence a kind, side and cell, about
+/// the run that shows it most.
+pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
+    let mut notes = vec![];
+    for (cell, seen) in screening.cells() {
+        for side in Side::ALL {
+            let of_side: Vec<&Seen<'_>> = seen.iter().filter(|seen| seen.side == *side).collect();
+            notes.extend(preempted(cell, &of_side));
+            notes.extend(cached(cell, &of_side));
+            notes.extend(partial(cell, &of_side));
+            notes.extend(underestimated(cell, &of_side));
+        }
+    }
+    notes
+}
+
+/// The run in which `of` is largest, with that value.
+fn most<'s, 'a>(seen: &[&'s Seen<'a>], of: impl Fn(&CellValidity) -> Option<f64>) -> Option<(&'s Seen<'a>, f64)> {
+    let values = seen.iter().filter_map(|seen| Some((*seen, of(seen.validity.as_ref()?)?)));
+    values.max_by(|(_, one), (_, other)| one.total_cmp(other))
+}
+
+fn preempted(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
+    let (worst, count) = most(seen, |validity| validity.server?.preemptions)?;
+    (count > 0.0).then(|| {
+        format!(
+            "the server preempted requests {count:.0} times in {} at {}: its key-value cache was too small for the load, and \
+             they were computed again",
+            name(worst.side, worst.run),
+            cell.name
+        )
+    })
+}
+
+fn cached(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
+    let beyond = |validity: &CellValidity| Some(validity.server?.cache_hit_share()? - explained(cell, validity));
+    let (worst, excess) = most(seen, beyond)?;
+    let validity = worst.validity.as_ref()?;
+    (excess > CACHE_TOLERANCE).then(|| {
+        format!(
+            "{:.0} % of the prompt tokens in {} at {} came from the server's prefix cache, where the plan explains {:.0} %: \
+             the same prompts were sent before; restart the deployment, or empty its cache, before each run",
+            100.0 * validity.server.and_then(|server| server.cache_hit_share()).unwrap_or_default(),
+            name(worst.side, worst.run),
+            cell.name,
+            100.0 * explained(cell, validity)
+        )
+    })
+}
+
+/// The largest share of prompt tokens that may be in the cache although no prompt of the cell was sent before: shared
+/// prefixes of the plan, and everything that the server puts around a prompt (chat template, system prompt).
+fn explained(cell: &PlannedCell, validity: &CellValidity) -> f64 {
+    let mean = |of: fn(&PlannedRequest) -> u32| {
+        let sum: f64 = cell.requests.iter().map(|request| f64::from(of(request))).sum();
+        let count: f64 = cell.requests.iter().map(|_| 1.0).sum();
+        sum / count.max(1.0)
+    };
+    let words = mean(|request| request.prompt.words);
+    let shared = mean(|request| request.prompt.prefix.map_or(0, |(_, words)| words));
+    let tokens = validity.prompt_tokens_mean.unwrap_or(words).max(words).max(1.0);
+    (shared + tokens - words) / tokens
+}
+
+fn partial(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
+    let missing = |validity: &CellValidity| {
+        let tokens = validity.tokens.filter(TokenBalance::is_partial)?;
+        Some(tokens.ours - tokens.server)
+    };
+    let (worst, _) = most(seen, missing)?;
+    let tokens = worst.validity.as_ref()?.tokens?;
+    Some(format!(
+        "the server's page counts {:.0} generated tokens in {} at {}, and {:.0} came: it is not the page of all servers that \
+         answered; set `metrics` of the target, or `metrics: none`",
+        tokens.server,
+        name(worst.side, worst.run),
+        cell.name,
+        tokens.ours
+    ))
+}
+
+fn underestimated(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
+    let excess = |validity: &CellValidity| {
+        let tokens = validity.tokens.filter(TokenBalance::is_underestimate)?;
+        Some(tokens.server - tokens.ours)
+    };
+    let (worst, _) = most(seen, excess)?;
+    let tokens = worst.validity.as_ref()?.tokens?;
+    Some(format!(
+        "{:.0} chunks came in {} at {} and count as tokens, and the server generated {:.0}: several tokens come in a chunk, or \
+         others used the server; let it send usage",
+        tokens.ours,
+        name(worst.side, worst.run),
+        cell.name,
+        tokens.server
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::artifact::server::ServerEvidence;
+    use crate::base::units::Nanos;
+    use crate::compare::synthetic::{self, Traffic};
+    use crate::plan::request::PromptRecipe;
+    use crate::spec::workload::{Load, Phase};
+    use crate::verdict::rules::look;
+
+    /// Forty requests of 90 words, 30 of them shared; the server counts 100 tokens a prompt.
+    fn cell() -> PlannedCell {
+        let prompt = PromptRecipe { seed: 1, words: 90, prefix: Some((2, 30)) };
+        let request = |number| PlannedRequest { number, prompt: prompt.clone(), output_tokens: 50, due: None };
+        PlannedCell {
+            phase: Phase::Steady,
+            max_connections: None,
+            name: "c1".to_owned(),
+            load: Load::Closed { concurrency: 1 },
+            requests: (0..40).map(request).collect(),
+            warmup: vec![],
+            timeout: Nanos::from_secs(30),
+            stall_timeout: Nanos::from_secs(10),
+        }
+    }
+
+    fn told(server: ServerEvidence) -> (Option<Fault>, Vec<String>) {
+        let cell = cell();
+        let traffic = Traffic { tokens: 50, ..Traffic::default() };
+        let mut run = synthetic::run(Side::Candidate, ("s", 0), &[("c1", traffic)]);
+        run.manifest.cells[0].server = Some(server);
+        let (validity, fault) = look(&run, &cell.name, cell.timeout);
+        let seen = Seen { side: Side::Candidate, run: &run, cell: &cell, validity, fault };
+        let all = [&seen];
+        let notes = [preempted(&cell, &all), cached(&cell, &all), partial(&cell, &all), underestimated(&cell, &all)];
+        (seen.fault.clone(), notes.into_iter().flatten().collect())
+    }
+
+    /// What an engine counts that did what was asked, and nothing else.
+    fn honest() -> ServerEvidence {
+        ServerEvidence {
+            generated_tokens: Some(2_000.0),
+            preemptions: Some(0.0),
+            cache_queries: Some(4_000.0),
+            cache_hits: Some(0.0),
+            asked_tokens: 2_000,
+            others_tokens: 50,
+            ..ServerEvidence::default()
+        }
+    }
+
+    fn generated(factor: f64) -> ServerEvidence {
+        ServerEvidence { generated_tokens: honest().generated_tokens.map(|tokens| factor * tokens), ..honest() }
+    }
+
+    #[test]
+    fn an_honest_server_is_no_news_and_neither_is_a_silent_one() {
+        assert_eq!(told(honest()), (None, vec![]));
+        assert_eq!(told(ServerEvidence::default()), (None, vec![]));
+    }
+
+    #[test]
+    fn a_restart_and_the_traffic_of_others_keep_a_run_from_counting() {
+        let (fault, _) = told(ServerEvidence { restarted: true, ..ServerEvidence::default() });
+        assert_eq!(fault.map(|fault| fault.code), Some("server-restarted"));
+        let (fault, notes) = told(generated(1.5));
+        assert_eq!((fault.map(|fault| fault.code), notes), (Some("foreign-traffic"), vec![]));
+        assert_eq!(told(generated(1.04)), (None, vec![]));
+    }
+
+    #[test]
+    fn what_does_not_spoil_a_run_is_a_note() {
+        let note = |server| {
+            let (fault, mut notes) = told(server);
+            assert_eq!((fault, notes.len()), (None, 1), "{notes:?}");
+            notes.remove(0)
+        };
+        assert!(note(generated(0.5)).contains("not the page of all servers"));
+        assert!(note(ServerEvidence { preemptions: Some(12.0), ..honest() }).contains("preempted requests 12 times"));
+        let hit = ServerEvidence { cache_hits: Some(3_600.0), ..honest() };
+        assert!(note(hit).contains("90 % of the prompt tokens in candidate run 0 of session s at c1"));
+        // 30 words are shared, and 10 tokens are the template's.
+        assert_eq!(told(ServerEvidence { cache_hits: Some(1_760.0), ..honest() }).1, [""; 0]);
+        assert!(note(ServerEvidence { cache_hits: Some(1_840.0), ..honest() }).contains("the plan explains 40 %"));
+    }
+}
