@@ -146,7 +146,7 @@ impl Session<'_> {
             }
         }
         let speaks = deployment.speaks();
-        let dialect = dialect::of(speaks.api);
+        let dialect = dialect::of(speaks.api).serving(&speaks.model);
         let template = Template::new(&dialect, &speaks.model, &speaks.extra_body);
         let codec = Codec { dialect, template, api_key: speaks.api_key.clone() };
         let manifest = Manifest {

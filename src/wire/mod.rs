@@ -4,7 +4,11 @@
 pub mod decoded;
 pub mod dialect;
 mod excerpt;
+pub mod frames;
+#[doc(hidden)]
+pub mod fuzz;
 mod hints;
+pub mod lines;
 #[cfg(test)]
 mod recorded_tests;
 pub mod sse;

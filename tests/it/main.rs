@@ -18,6 +18,7 @@ mod files;
 mod gate;
 mod hostile;
 mod interrupt;
+mod reference;
 mod secrets;
 mod stored;
 mod support;

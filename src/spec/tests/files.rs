@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::base::names::{Condition, Metric, Role, Statistic};
+use crate::base::names::{Api, Condition, Metric, Role, Statistic};
 use crate::base::units::Nanos;
 use crate::spec::document::FileKind;
 use crate::spec::policy::{Check, Decision, Margin, Policy};
@@ -349,6 +349,7 @@ fn the_documentation_lists_every_key() {
     ] {
         assert!(names.iter().all(|name| DOCS[0].contains(&format!("`{name}`"))), "{names:?}");
     }
+    assert!(Api::ALL.iter().all(|api| DOCS[2].contains(&format!("\n| `{api}` | "))), "every interface has its row");
 }
 
 #[test]
