@@ -99,11 +99,12 @@ fn snake(outcome: Outcome) -> String {
 
 #[test]
 fn every_recorded_stream_gives_the_answer_of_the_table() {
-    let mut wrong = Vec::new();
+    let (mut wrong, mut read) = (Vec::new(), 0);
     for row in TABLE.lines() {
         let (file, rest) = row.split_once('\t').unwrap();
         let api = Api::from_id(rest.split('\t').next().unwrap()).unwrap();
         let Some(body) = body(file, api) else { continue };
+        read += 1;
         for piece in [body.len(), 7] {
             let decoded = decode(api, &body, piece);
             let found = format!(
@@ -122,6 +123,7 @@ fn every_recorded_stream_gives_the_answer_of_the_table() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(read == 0 || read == TABLE.lines().count(), "only {read} recordings of the table are at hand");
 }
 
 /// Tokens of a chunk are never more than the usage counts, and where each is told they add up.
@@ -139,7 +141,10 @@ fn the_chunks_of_recorded_streams_hold_no_more_tokens_than_were_counted() {
 #[test]
 fn a_recorded_stream_that_was_cut_is_no_success() {
     for (file, api) in recordings().filter(|(_, api)| *api != Api::Triton) {
-        let Some(body) = body(file, api).filter(|body| body.len() < 60_000) else { continue };
+        let Some(body) = body(file, api).filter(|body| (600..60_000).contains(&body.len())) else { continue };
+        if decode(api, &body, body.len()).outcome == Outcome::Malformed {
+            continue;
+        }
         for cut in (1..10).map(|tenth| (body.len() * tenth).div_ceil(10)) {
             let decoded = decode(api, &body[..cut], cut);
             let whole = decoded.outcome.is_ok() || decoded.outcome == Outcome::Malformed;
