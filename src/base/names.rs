@@ -53,7 +53,7 @@ impl Default for HttpVersion {
 }
 
 names! {
-    /// What is measured. Definitions: `docs/metrics.md`; computations: `artifact::metrics`.
+    /// What is measured. Definitions: `docs/reference/metrics.md`; computations: `artifact::metrics`.
     Metric {
         /// Time to first token: due instant to first content.
         Ttft = "ttft",
@@ -65,6 +65,8 @@ names! {
         Itl = "itl",
         /// Gap between two content chunks, however many tokens each holds.
         ChunkGap = "chunk_gap",
+        /// The median chunk gap of a request: the rhythm in which its reader sees text appear.
+        Cadence = "cadence",
         /// The largest chunk gap of a request.
         Stall = "stall",
         /// End to end: due instant to last content.
@@ -115,6 +117,7 @@ impl Metric {
             | Self::Tpot
             | Self::Itl
             | Self::ChunkGap
+            | Self::Cadence
             | Self::Stall
             | Self::E2e
             | Self::ErrorRate => Direction::LowerIsBetter,
@@ -124,7 +127,7 @@ impl Metric {
     /// What one value is.
     pub const fn scale(self) -> Scale {
         match self {
-            Self::Ttft | Self::Ttfa | Self::Tpot | Self::Stall | Self::E2e => Scale::PerRequest,
+            Self::Ttft | Self::Ttfa | Self::Tpot | Self::Cadence | Self::Stall | Self::E2e => Scale::PerRequest,
             Self::Itl | Self::ChunkGap => Scale::PerGap,
             Self::Throughput | Self::Goodput | Self::OutputTokens => Scale::PerRun,
             Self::ErrorRate => Scale::Proportion,
@@ -143,7 +146,14 @@ impl Metric {
             Self::Goodput => "requests/s",
             Self::ErrorRate => "share",
             Self::OutputTokens => "tokens",
-            Self::Ttft | Self::Ttfa | Self::Tpot | Self::Itl | Self::ChunkGap | Self::Stall | Self::E2e => "ms",
+            Self::Ttft
+            | Self::Ttfa
+            | Self::Tpot
+            | Self::Itl
+            | Self::ChunkGap
+            | Self::Cadence
+            | Self::Stall
+            | Self::E2e => "ms",
         }
     }
 
@@ -156,6 +166,7 @@ impl Metric {
             Self::Tpot => "tpot/1",
             Self::Itl => "itl/1",
             Self::ChunkGap => "chunk_gap/1",
+            Self::Cadence => "cadence/1",
             Self::Stall => "stall/1",
             Self::E2e => "e2e/1",
             Self::Throughput => "throughput/1",
@@ -256,6 +267,30 @@ names! {
         Chat = "chat",
         /// OpenAI completions, streaming.
         Completions = "completions",
+        /// OpenAI Responses, streaming.
+        Responses = "responses",
+        /// Anthropic messages, streaming.
+        Anthropic = "anthropic",
+        /// Text Generation Inference's `generate_stream`.
+        Tgi = "tgi",
+        /// SGLang's own `generate`.
+        Sglang = "sglang",
+        /// llama.cpp's own `completion`.
+        Llamacpp = "llamacpp",
+        /// Ollama's chat: a JSON text a line.
+        OllamaChat = "ollama_chat",
+        /// Ollama's plain generation: a JSON text a line.
+        OllamaGenerate = "ollama_generate",
+        /// Triton's `generate_stream`, for TensorRT-LLM and vLLM.
+        Triton = "triton",
+    }
+}
+
+impl Api {
+    /// Whether a request can force the output length there: by `ignore_eos` or a least number of tokens, which
+    /// some server of the interface knows.
+    pub const fn forces_length(self) -> bool {
+        !matches!(self, Self::Tgi | Self::OllamaChat | Self::OllamaGenerate)
     }
 }
 

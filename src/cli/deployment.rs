@@ -167,7 +167,7 @@ impl Deployment for Live {
         };
         let told = conditions::conditions(&control, &self.speaks.model);
         let connect = || HttpTransport::connect(&self.http(), self.flag()).map_err(|error| self.failed(&error));
-        let dialect = dialect::of(self.speaks.api);
+        let dialect = dialect::of(self.speaks.api).serving(&self.speaks.model);
         let template = Template::new(&dialect, &self.speaks.model, &self.speaks.extra_body);
         let trial = Trial {
             dialect: &dialect,

@@ -158,7 +158,7 @@ impl Session<'_> {
             }
         }
         let speaks = deployment.speaks();
-        let dialect = dialect::of(speaks.api);
+        let dialect = dialect::of(speaks.api).serving(&speaks.model);
         let template = Template::new(&dialect, &speaks.model, &speaks.extra_body);
         let run = format!("{}-{sequence:02}-{side}", self.name);
         let codec = Codec { dialect, template, run, api_key: speaks.api_key.clone() };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 
 use crate::base::names::{Api, HttpVersion};
 use crate::cli::error::CliError;
@@ -29,14 +29,14 @@ pub(crate) struct TargetArgs {
     model: Option<String>,
 
     /// With --url: the HTTP interface
-    #[arg(long, value_enum, default_value_t, requires = "url")]
-    api: ApiArg,
+    #[arg(long, value_parser = api_parser(), default_value_t = Api::Chat, requires = "url")]
+    api: Api,
 
     /// With --url: the environment variable that holds the API key
     #[arg(long, requires = "url", value_name = "VARIABLE")]
     api_key_env: Option<String>,
 
-    /// With --url: ask for answers of exactly the planned length (`ignore_eos`, vLLM, SGLang and llama.cpp)
+    /// With --url: ask for answers of exactly the planned length (`ignore_eos`: vLLM, SGLang, llama.cpp)
     #[arg(long, requires = "url")]
     ignore_eos: bool,
 
@@ -45,11 +45,9 @@ pub(crate) struct TargetArgs {
     config: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum ApiArg {
-    #[default]
-    Chat,
-    Completions,
+fn api_parser() -> impl clap::builder::TypedValueParser<Value = Api> {
+    PossibleValuesParser::new(Api::ALL.iter().map(|api| api.id()))
+        .try_map(|name| Api::from_id(&name).ok_or("no interface of this name"))
 }
 
 impl TargetArgs {
@@ -64,15 +62,16 @@ impl TargetArgs {
             return files::target(config, name);
         }
         let mut extra_body = serde_json::Map::new();
+        if self.ignore_eos && !self.api.forces_length() {
+            let message = format!("--ignore-eos: servers of the `{}` interface cannot force the length", self.api);
+            return Err(CliError::usage(message).hint("leave it out; answers may then end before the planned length"));
+        }
         if self.ignore_eos {
             extra_body.insert("ignore_eos".to_owned(), true.into());
         }
         Ok(Target {
             url: spec::check_url(self.url.as_deref().unwrap_or_default()).map_err(wrong_url)?,
-            api: match self.api {
-                ApiArg::Chat => Api::Chat,
-                ApiArg::Completions => Api::Completions,
-            },
+            api: self.api,
             model: self.model.clone().unwrap_or_default(),
             api_key_env: self.api_key_env.clone(),
             ca_file: None,

@@ -2,7 +2,7 @@
 //! are one clear sentence each and not three hundred failed records.
 
 use crate::base::units::Nanos;
-use crate::wire::decoded::{Chunk, Decoded, Outcome, TokenSource};
+use crate::wire::decoded::{Chunk, Decoded, Doubt, Outcome, TokenSource};
 use crate::wire::dialect::{Dialect, Template};
 use crate::wire::transport::{Exchange, Failure, Outbound, Transport, Wake};
 
@@ -134,9 +134,12 @@ pub enum Caution {
     /// No usage object came.
     #[error(
         "the stream has no usage: chunks are counted as tokens, and prompt lengths are not checked; \
-         let the server honour `stream_options.include_usage`"
+         let the server report the usage of streams (`stream_options.include_usage` in the OpenAI interfaces)"
     )]
     NoUsage,
+    /// The accounts of the tokens contradict each other.
+    #[error("{0}; throughput, TPOT and output lengths rest on the usage")]
+    Doubtful(Doubt),
     /// The whole stream came at one instant.
     #[error("the whole stream arrived in one read: something between servegate and the engine holds it back")]
     HeldBack,
@@ -231,7 +234,7 @@ fn judge(trial: &Trial<'_>, exchange: &Exchange, decoded: Decoded) -> Result<Vec
     };
     match decoded.outcome {
         // A length of its own is shown by the records; here only the stream counts.
-        Outcome::Ok | Outcome::WrongLength => Ok(cautions(&decoded.chunks, decoded.tokens_from)),
+        Outcome::Ok | Outcome::WrongLength => Ok(cautions(&decoded.chunks, decoded.tokens_from, decoded.doubt)),
         _ if exchange.failure == Some(Failure::TooLarge) => Err(Refused::Other { cause }),
         Outcome::Connection | Outcome::Truncated if !decoded.chunks.is_empty() => Err(Refused::Cut { cause }),
         Outcome::Connection => Err(match exchange.failure.clone() {
@@ -245,7 +248,8 @@ fn judge(trial: &Trial<'_>, exchange: &Exchange, decoded: Decoded) -> Result<Vec
         Outcome::Empty if decoded.finish.is_some() => Err(Refused::Nothing { cause }),
         Outcome::Malformed | Outcome::Truncated | Outcome::Empty => {
             let start = exchange.body.trim_ascii_start().first();
-            Err(if matches!(start, Some(b'{' | b'[' | b'<')) {
+            let lines = trial.dialect.streams_json_lines();
+            Err(if matches!(start, Some(b'[' | b'<')) || (start == Some(&b'{') && !lines) {
                 Refused::NotStreaming { cause }
             } else {
                 Refused::WrongDialect { cause }
@@ -268,12 +272,13 @@ fn refusal(trial: &Trial<'_>, status: u16, cause: String) -> Refused {
     }
 }
 
-fn cautions(chunks: &[Chunk], tokens_from: TokenSource) -> Vec<Caution> {
+fn cautions(chunks: &[Chunk], tokens_from: TokenSource, doubt: Option<Doubt>) -> Vec<Caution> {
     let held_back = chunks.len() >= HELD_BACK && chunks.windows(2).all(|pair| pair.first() == pair.last());
     let no_usage = matches!(tokens_from, TokenSource::Chunks);
     [(no_usage, Caution::NoUsage), (held_back, Caution::HeldBack)]
         .into_iter()
         .filter_map(|(holds, caution)| holds.then_some(caution))
+        .chain(doubt.map(Caution::Doubtful))
         .collect()
 }
 
@@ -353,8 +358,9 @@ mod tests {
     fn a_target_in_order_passes_and_oddities_are_named() {
         assert_eq!(look(None, response(Some(200), &[TOKEN, TOKEN, FINISH, USAGE, DONE], None)), Ok(vec![]));
         assert_eq!(look(None, response(Some(200), &[TOKEN, TOKEN, FINISH, DONE], None)), Ok(vec![Caution::NoUsage]));
+        let doubtful = Caution::Doubtful(Doubt::FewerThanChunks);
         let at_once = [&TOKEN.repeat(9), FINISH, USAGE, DONE].concat();
-        assert_eq!(look(None, response(Some(200), &[&at_once], None)), Ok(vec![Caution::HeldBack]));
+        assert_eq!(look(None, response(Some(200), &[&at_once], None)), Ok(vec![Caution::HeldBack, doubtful]));
     }
 
     #[test]

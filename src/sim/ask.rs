@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::names::Api;
 use crate::base::rng::Stream;
 
 /// Tokens that the chat template adds to the words of the messages; completions get one, for the start.
@@ -13,11 +12,20 @@ const TEMPLATE_TOKENS: u32 = 8;
 const NATURAL_TOKENS: f64 = 300.0;
 const NATURAL_SIGMA: f64 = 0.5;
 
+/// The interfaces that the simulated server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// OpenAI chat completions.
+    Chat,
+    /// OpenAI completions.
+    Completions,
+}
+
 /// A valid request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// Which interface.
-    pub api: Api,
+    pub api: Interface,
     /// Whitespace-separated words of the prompt, and a few for the template.
     pub prompt_tokens: u32,
     /// How long the answer will be: the limit, or less when the model may end it and does.
@@ -110,8 +118,8 @@ struct StreamOptions {
 /// The answer to send instead: 404 for another path or model, 400 for anything else that is wrong.
 pub fn read(path: &str, body: &[u8], model: &str, max_len: u32) -> Result<Ask, Refusal> {
     let api = match path.split('?').next() {
-        Some("/v1/chat/completions") => Api::Chat,
-        Some("/v1/completions") => Api::Completions,
+        Some("/v1/chat/completions") => Interface::Chat,
+        Some("/v1/completions") => Interface::Completions,
         _ => return Err(Refusal::new(404, "NotFoundError", "Not Found", None)),
     };
     let body: Body<'_> =
@@ -121,13 +129,13 @@ pub fn read(path: &str, body: &[u8], model: &str, max_len: u32) -> Result<Ask, R
         return Err(Refusal::new(404, "NotFoundError", &message, Some("model")));
     }
     let (words, answer) = match api {
-        Api::Chat => {
+        Interface::Chat => {
             let messages = body.messages.as_deref().filter(|messages| !messages.is_empty());
             let messages = messages.ok_or_else(|| Refusal::bad_request("messages are required", Some("messages")))?;
             let words = messages.iter().map(|message| count_words(&message.content)).sum::<u32>();
             (words + TEMPLATE_TOKENS, Stream::named(0, messages.last().map_or("", |message| &message.content)))
         }
-        Api::Completions => {
+        Interface::Completions => {
             let prompt = body.prompt.as_deref();
             let prompt = prompt.ok_or_else(|| Refusal::bad_request("a prompt is required", Some("prompt")))?;
             (count_words(prompt) + 1, Stream::named(0, prompt))
@@ -140,7 +148,7 @@ pub fn read(path: &str, body: &[u8], model: &str, max_len: u32) -> Result<Ask, R
     Ok(finish(api, words, limit, &body, answer))
 }
 
-fn finish(api: Api, prompt_tokens: u32, limit: u32, body: &Body<'_>, mut answer: Stream) -> Ask {
+fn finish(api: Interface, prompt_tokens: u32, limit: u32, body: &Body<'_>, mut answer: Stream) -> Ask {
     let answer_seed = answer.bits();
     let natural = if body.ignore_eos == Some(true) { u32::MAX } else { natural_length(&mut answer) };
     Ask {

@@ -1,8 +1,7 @@
 //! What the simulated server says: the bytes of vLLM's chat and completions answers. All that repeats is
 //! formatted once per answer, so that a chunk costs three copies.
 
-use crate::base::names::Api;
-use crate::sim::ask::{Ask, Refusal};
+use crate::sim::ask::{Ask, Interface, Refusal};
 use crate::sim::fault::Fault;
 
 /// Words of the answers, one token each; none needs escaping in JSON.
@@ -116,12 +115,12 @@ impl Speech {
     pub fn new(id: u64, model: &str, ask: Ask, fault: Option<Fault>) -> Self {
         let model = serde_json::to_string(model).unwrap_or_default();
         let (prefix, object, choice) = match ask.api {
-            Api::Chat => ("chatcmpl", "chat.completion", "{\"index\":0,\"delta\":{\"content\":\""),
-            Api::Completions => ("cmpl", "text_completion", "{\"index\":0,\"text\":\""),
+            Interface::Chat => ("chatcmpl", "chat.completion", "{\"index\":0,\"delta\":{\"content\":\""),
+            Interface::Completions => ("cmpl", "text_completion", "{\"index\":0,\"text\":\""),
         };
         let (data, chunk) = match (ask.stream, ask.api) {
-            (true, Api::Chat) => ("data: ", ".chunk"),
-            (true, Api::Completions) => ("data: ", ""),
+            (true, Interface::Chat) => ("data: ", ".chunk"),
+            (true, Interface::Completions) => ("data: ", ""),
             (false, _) => ("", ""),
         };
         let head = format!(
@@ -152,7 +151,7 @@ impl Speech {
     /// Says the next token; `last` when the engine has finished. Appends to `out`, perhaps nothing.
     pub fn token(&mut self, last: bool, out: &mut Vec<u8>) -> Next {
         self.said += 1;
-        if self.said == 1 && self.ask.stream && self.ask.api == Api::Chat {
+        if self.said == 1 && self.ask.stream && self.ask.api == Interface::Chat {
             self.role(out);
         }
         if self.fault == Some(Fault::ZeroTokens) {
@@ -215,8 +214,8 @@ impl Speech {
         out.extend_from_slice(&self.opening);
         out.extend_from_slice(word.as_bytes());
         out.extend_from_slice(match self.ask.api {
-            Api::Chat => CHAT_TAIL,
-            Api::Completions => TEXT_TAIL,
+            Interface::Chat => CHAT_TAIL,
+            Interface::Completions => TEXT_TAIL,
         });
     }
 
@@ -230,8 +229,8 @@ impl Speech {
             out.extend_from_slice(&self.opening);
             out.extend_from_slice(word.as_bytes());
             let tail = match self.ask.api {
-                Api::Chat => ["\"},", "\"token_ids\":null}]"],
-                Api::Completions => ["\",", "\"prompt_token_ids\":null,\"token_ids\":null}]"],
+                Interface::Chat => ["\"},", "\"token_ids\":null}]"],
+                Interface::Completions => ["\",", "\"prompt_token_ids\":null,\"token_ids\":null}]"],
             };
             let [before, after] = tail;
             let here = if with_usage { "" } else { &fingerprint };
@@ -251,8 +250,8 @@ impl Speech {
             out.extend_from_slice(&self.head);
             let text = &self.text;
             let said = match self.ask.api {
-                Api::Chat => format!("\"message\":{{\"role\":\"assistant\",\"content\":\"{text}\"}}"),
-                Api::Completions => format!("\"text\":\"{text}\""),
+                Interface::Chat => format!("\"message\":{{\"role\":\"assistant\",\"content\":\"{text}\"}}"),
+                Interface::Completions => format!("\"text\":\"{text}\""),
             };
             let usage = if self.fault == Some(Fault::NoUsage) { "null" } else { &usage };
             out.extend_from_slice(
@@ -291,7 +290,7 @@ mod tests {
     use super::*;
     use crate::sim::ask;
 
-    fn ask(api: Api, stream: bool, tokens: u32) -> Ask {
+    fn ask(api: Interface, stream: bool, tokens: u32) -> Ask {
         Ask {
             api,
             prompt_tokens: 11,
@@ -320,17 +319,17 @@ mod tests {
 
     #[test]
     fn a_short_chat_is_vllm_byte_for_byte() {
-        insta::assert_snapshot!(say(ask(Api::Chat, true, 2), None).0);
+        insta::assert_snapshot!(say(ask(Interface::Chat, true, 2), None).0);
     }
 
     #[test]
     fn a_short_completion_is_vllm_byte_for_byte() {
-        insta::assert_snapshot!(say(ask(Api::Completions, true, 2), None).0);
+        insta::assert_snapshot!(say(ask(Interface::Completions, true, 2), None).0);
     }
 
     #[test]
     fn streams_decode_and_account_for_every_token() {
-        for (api, chunks) in [(Api::Chat, 1 + 40 + 1), (Api::Completions, 40 + 1)] {
+        for (api, chunks) in [(Interface::Chat, 1 + 40 + 1), (Interface::Completions, 40 + 1)] {
             let (text, next) = say(ask(api, true, 40), None);
             let (events, done) = events(&text);
             assert!(done && next == Next::Done);
@@ -344,14 +343,14 @@ mod tests {
 
     #[test]
     fn one_answer_holds_the_words_of_the_stream() {
-        let (whole, _) = say(ask(Api::Chat, false, 30), None);
+        let (whole, _) = say(ask(Interface::Chat, false, 30), None);
         let whole: Value = serde_json::from_str(&whole).unwrap();
-        let (stream, _) = say(ask(Api::Chat, true, 30), None);
+        let (stream, _) = say(ask(Interface::Chat, true, 30), None);
         let words: String =
             events(&stream).0.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str()).collect();
         assert_eq!(whole["choices"][0]["message"]["content"], words);
         assert_eq!(whole["usage"]["total_tokens"], 41);
-        let (text, _) = say(ask(Api::Completions, false, 3), Some(Fault::NoUsage));
+        let (text, _) = say(ask(Interface::Completions, false, 3), Some(Fault::NoUsage));
         let text: Value = serde_json::from_str(&text).unwrap();
         assert!(text["choices"][0]["text"].is_string() && text["usage"].is_null());
     }
@@ -366,7 +365,7 @@ mod tests {
             (Fault::NoUsage, Next::Done, 1 + 10, true),
             (Fault::ZeroTokens, Next::Done, 1 + 1 + 1, true),
         ] {
-            let (text, got) = say(ask(Api::Chat, true, 10), Some(fault));
+            let (text, got) = say(ask(Interface::Chat, true, 10), Some(fault));
             let (events, ended) = events(&text);
             assert_eq!((got, events.len(), ended), (next, chunks, done), "{}", fault.id());
             let last = events.last().unwrap();
@@ -374,7 +373,7 @@ mod tests {
             assert_eq!(fault == Fault::ZeroTokens, last["usage"]["completion_tokens"] == 0);
         }
         // One token is its own middle.
-        assert_eq!(say(ask(Api::Chat, true, 1), Some(Fault::CutStream)).1, Next::Cut);
+        assert_eq!(say(ask(Interface::Chat, true, 1), Some(Fault::CutStream)).1, Next::Cut);
     }
 
     #[test]

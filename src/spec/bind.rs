@@ -177,7 +177,8 @@ fn unknown_cell(name: &str, workload: &Workload) -> Fault {
 
 /// Times between tokens need two tokens.
 fn undefined(check: &Check, cell: &Cell) -> Option<Fault> {
-    let between_tokens = matches!(check.metric, Metric::Tpot | Metric::Itl | Metric::ChunkGap | Metric::Stall);
+    let between_tokens =
+        matches!(check.metric, Metric::Tpot | Metric::Itl | Metric::ChunkGap | Metric::Cadence | Metric::Stall);
     (between_tokens && cell.output_tokens.least() < 2).then(|| {
         let message =
             format!("`{}` needs two output tokens, and cell {} may have one", check.metric, quote(&cell.name));

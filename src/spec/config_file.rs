@@ -12,8 +12,20 @@ use crate::spec::value::json;
 use crate::spec::view::View;
 
 /// What servegate writes into every request body itself, from the target and the plan.
-const OWN_FIELDS: [&str; 7] =
-    ["model", "messages", "prompt", "stream", "stream_options", "max_tokens", "max_completion_tokens"];
+const OWN_FIELDS: [&str; 12] = [
+    "model",
+    "messages",
+    "prompt",
+    "input",
+    "inputs",
+    "text_input",
+    "stream",
+    "stream_options",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "n_predict",
+];
 
 pub(super) static CONFIG: Object = Object {
     name: "config",
@@ -58,7 +70,7 @@ static TARGET: Object = Object {
             name: "api",
             kind: Kind::Choice(apis),
             need: Need::Default("chat"),
-            doc: "the HTTP interface: OpenAI `chat` completions or plain `completions`",
+            doc: "the HTTP interface; see \"Interfaces\" in docs/targets.md",
         },
         Field { name: "model", kind: Kind::Text, need: Need::Required, doc: "the model name to ask for" },
         Field {
@@ -189,15 +201,25 @@ fn config(view: &View<'_>, findings: &mut Findings) -> Option<Config> {
 }
 
 fn target(view: &View<'_>, findings: &mut Findings) -> Option<Target> {
+    let api = view.name("api", Api::from_id);
     let mut extra_body = serde_json::Map::new();
     for entry in view.entries("extra_body") {
         let path = child(&view.key("extra_body"), &entry.key);
-        if OWN_FIELDS.contains(&entry.key.as_str()) {
+        // Its faults are in the findings already.
+        let value = json(&entry.value, &path, &mut Findings::new(""));
+        // A server that does not know the usage of streams may be asked without it.
+        let without = entry.key == "stream_options" && value.is_null();
+        let own = OWN_FIELDS.contains(&entry.key.as_str()) || (entry.key == "text" && api == Some(Api::Sglang));
+        if own && !without {
             let message = format!("{} is set by servegate itself, from the target and the workload", quote(&entry.key));
             findings.error(&entry.key_at, &path, Fault::new("reserved-key", message, "remove it"));
         }
-        // Its faults are in the findings already.
-        extra_body.insert(entry.key.clone(), json(&entry.value, &path, &mut Findings::new("")));
+        if let Some(api) = api.filter(|api| entry.key == "ignore_eos" && !api.forces_length()) {
+            let message = format!("servers of the `{api}` interface cannot force the length of an answer");
+            let help = "remove it; answers may then end before the planned length";
+            findings.error(&entry.key_at, &path, Fault::new("unsupported-key", message, help));
+        }
+        extra_body.insert(entry.key.clone(), value);
     }
     let conditions = view
         .entries("conditions")
@@ -220,7 +242,7 @@ fn target(view: &View<'_>, findings: &mut Findings) -> Option<Target> {
     };
     Some(Target {
         url: view.read("url", scalar::url)?,
-        api: view.name("api", Api::from_id)?,
+        api: api?,
         model: view.text("model")?,
         api_key_env: view.text("api_key_env"),
         ca_file: view.text("ca_file"),

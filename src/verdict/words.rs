@@ -13,6 +13,7 @@ pub(super) fn subject(metric: Metric, statistic: Statistic, cell: &str) -> Strin
         Metric::Tpot => "TPOT",
         Metric::Itl => "ITL",
         Metric::ChunkGap => "chunk gap",
+        Metric::Cadence => "cadence",
         Metric::Stall => "longest stall",
         Metric::E2e => "end-to-end latency",
         Metric::Throughput => "throughput",

@@ -24,9 +24,12 @@ pub struct Decoded {
     pub reasoning_tokens: Option<u32>,
     /// Where `output_tokens` comes from.
     pub tokens_from: TokenSource,
+    /// For a success: where the accounts of its tokens contradict each other.
+    pub doubt: Option<Doubt>,
     /// The last finish reason, at most 64 bytes, printable.
     pub finish: Option<String>,
-    /// Whether the stream's end mark came.
+    /// Whether the stream's end mark came. Not every success has one: a whole answer may be told from its finish
+    /// reason and usage, and one interface has no mark.
     pub ended: bool,
     /// SHA-256 of the text, reasoning and answer in the order they came. Tool calls are not part of it.
     pub text: Digest,
@@ -54,7 +57,8 @@ pub struct Wanted {
 pub struct Chunk {
     /// When it arrived.
     pub at: Nanos,
-    /// Tokens in it, where the stream tells (usage in every chunk, or as many chunks as tokens).
+    /// Tokens in it, where the stream tells: usage in every chunk, token ids or log probabilities, or as many chunks
+    /// as tokens.
     pub tokens: Option<u32>,
 }
 
@@ -64,8 +68,29 @@ pub struct Chunk {
 pub enum TokenSource {
     /// The server's usage object.
     Usage,
-    /// No usage came: every content chunk was counted as one token.
+    /// No usage came: the tokens that the chunks tell were added up, or every content chunk was counted as one.
     Chunks,
+}
+
+/// Accounts of the tokens of one answer that contradict each other. The answer counts all the same: what is doubtful
+/// is a metric per token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Doubt {
+    /// More tokens than the request allowed.
+    #[error("the usage counts more output tokens than were asked for")]
+    MoreThanWanted,
+    /// More content chunks than tokens, though each has at least one.
+    #[error("the usage counts fewer output tokens than there are chunks with content")]
+    FewerThanChunks,
+    /// More token ids or log probabilities than tokens.
+    #[error("the usage counts fewer output tokens than the chunks list")]
+    FewerThanListed,
+    /// Fewer token ids or log probabilities than tokens.
+    #[error("the usage counts more output tokens than the chunks list")]
+    MoreThanListed,
+    /// Reasoning tokens were counted, and none of their text was streamed.
+    #[error("the usage counts reasoning tokens that the stream does not show: a time per output token is too small")]
+    HiddenReasoning,
 }
 
 /// How a request ended. Only `Ok` is a success.
@@ -74,7 +99,7 @@ pub enum TokenSource {
 pub enum Outcome {
     /// A whole, well-formed answer of the wanted length.
     Ok,
-    /// The stream ended without its end mark.
+    /// The stream ended before the answer was whole.
     Truncated,
     /// Fewer tokens than asked for although the length was forced.
     WrongLength,

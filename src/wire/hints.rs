@@ -22,7 +22,7 @@ const HINTS: &[Hint] = &[
     Hint {
         statuses: &[404, 405, 501],
         words: &[],
-        advice: "the server does not know this path: check the target's `url` (without /v1/...) and `api` (chat or completions)",
+        advice: "the server does not know this path: check the target's `url` (without the path of the interface) and its `api`",
     },
     Hint {
         statuses: &[400, 422],
@@ -88,8 +88,8 @@ mod tests {
         for (status, body, expected) in [
             (401, "", Some("api_key_env")),
             (404, r#"{"error":{"message":"The model `x` does not exist."}}"#, Some("/v1/models")),
-            (404, r#"{"detail":"Not Found"}"#, Some("`api` (chat or completions)")),
-            (405, "", Some("`api` (chat or completions)")),
+            (404, r#"{"detail":"Not Found"}"#, Some("its `api`")),
+            (405, "", Some("its `api`")),
             (400, "Unknown parameter: 'stream_options'", Some("`stream_options: null`")),
             (422, "extra inputs are not permitted: ignore_eos", Some("`ignore_eos`")),
             (400, "max_tokens is not supported, use max_completion_tokens", Some("`max_tokens: null`")),

@@ -8,7 +8,11 @@ mod excerpt;
 pub mod exposition;
 #[cfg(test)]
 mod exposition_tests;
+pub mod frames;
+#[doc(hidden)]
+pub mod fuzz;
 mod hints;
+pub mod lines;
 #[cfg(test)]
 mod recorded_tests;
 pub mod sse;

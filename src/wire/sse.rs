@@ -3,28 +3,9 @@
 //!
 //! Lines end with CR, LF or CRLF; a byte order mark, comments and unknown fields are skipped. Input may
 //! be split anywhere: the events and their offsets are the same for every split. Each byte is looked at
-//! once and copied once, so the cost is linear.
+//! once and copied once, so the cost is linear; no more is held than a line and an event within the limit.
 
-/// A dispatched event. Per the standard, an event without a `data` line is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event<'a> {
-    /// The `event` field; empty when the stream gave none.
-    pub name: &'a [u8],
-    /// The `data` lines, joined by line feeds. The standard wants UTF-8; that is for the reader to check.
-    pub data: &'a [u8],
-    /// Offset in the stream of the byte after the one that completed the event.
-    pub end: u64,
-}
-
-/// A line or the data of an event is longer than the limit. The rest of the stream cannot be read then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a server-sent event is longer than {limit} bytes (at byte {at} of the stream)")]
-pub struct Oversized {
-    /// The limit in bytes.
-    pub limit: usize,
-    /// Offset in the stream of the line that is too long, or of the end of the one that is too many.
-    pub at: u64,
-}
+use crate::wire::frames::{Event, Oversized};
 
 /// Where the next byte stands, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,7 +283,83 @@ mod tests {
         }
     }
 
+    /// The standard's algorithm on a whole stream, as written there: decode, split into lines, take each line.
+    fn by_the_book(stream: &[u8]) -> Vec<(String, String)> {
+        let stream = stream.strip_prefix(b"\xef\xbb\xbf").unwrap_or(stream);
+        let text = String::from_utf8_lossy(stream).replace("\r\n", "\n").replace('\r', "\n");
+        let Some((lines, _unended)) = text.rsplit_once('\n') else { return Vec::new() };
+        let (mut name, mut data, mut events) = (String::new(), String::new(), Vec::new());
+        for line in lines.split('\n') {
+            let (field, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                "" if line.is_empty() => {
+                    if let Some(data) = data.strip_suffix('\n') {
+                        events.push((name.clone(), data.to_owned()));
+                    }
+                    name.clear();
+                    data.clear();
+                }
+                "event" => value.clone_into(&mut name),
+                "data" => {
+                    data.push_str(value);
+                    data.push('\n');
+                }
+                _ => {}
+            }
+        }
+        events
+    }
+
+    /// 64 MiB in pieces of 16 bytes. Were any of it looked at twice for each piece, this would take days.
+    #[test]
+    fn a_long_line_in_small_pieces_costs_its_length_and_never_more_than_the_limit() {
+        let mut parser = Parser::new(65 << 20);
+        assert!(parser.next_event(&mut b"data: ".as_slice()).unwrap().is_none());
+        for _ in 0..4 << 20 {
+            assert!(parser.next_event(&mut [b'x'; 16].as_slice()).unwrap().is_none());
+        }
+        assert_eq!(parser.next_event(&mut b"\n\n".as_slice()).unwrap().unwrap().data.len(), 64 << 20);
+        let mut parser = Parser::new(1 << 20);
+        let taken = (0..4 << 20).take_while(|_| parser.next_event(&mut [b'x'; 16].as_slice()).is_ok()).count();
+        assert_eq!((taken, parser.line.len()), (1 << 16, 1 << 20));
+        assert!(parser.line.capacity() <= 2 << 20);
+    }
+
+    #[test]
+    fn files_of_other_parsers_give_their_events() {
+        for (file, count) in [
+            ("one-event.sse", 1),
+            ("one-event-crlf.sse", 1),
+            ("two-events.sse", 2),
+            ("two-events-crlf.sse", 2),
+            ("sseer_mixed.sse", 0),
+        ] {
+            let Some(stream) = shared(&format!("data/streams/parser_vectors/{file}")) else { continue };
+            let (events, _) = parse(&[&stream]);
+            let events: Vec<_> = events.into_iter().map(|(name, data, _)| (name, data)).collect();
+            assert_eq!(events, by_the_book(&stream), "{file}");
+            assert!(count == 0 || events.len() == count, "{file}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn any_stream_gives_the_events_of_the_standards_algorithm(
+            parts in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "data", "data: a", "data:b", "event", "event: e", ":", ": c", " ", "\r", "\n", "\r\n", "\n\n", "\u{feff}",
+                    "é", "id: 1", "x",
+                ]),
+                0..60,
+            ),
+        ) {
+            let stream = parts.concat().into_bytes();
+            let (events, _) = parse(&[&stream]);
+            let events: Vec<_> = events.into_iter().map(|(name, data, _)| (name, data)).collect();
+            prop_assert_eq!(events, by_the_book(&stream));
+        }
+
         #[test]
         fn any_bytes_in_any_pieces_give_the_same_events(
             parts in proptest::collection::vec(

@@ -22,6 +22,7 @@ mod hostile;
 mod interrupt;
 mod outputs;
 mod phases;
+mod reference;
 mod restart;
 mod secrets;
 mod stored;

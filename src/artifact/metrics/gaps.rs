@@ -22,6 +22,7 @@ pub(super) fn longest(record: &Record) -> Option<f64> {
     pairs(record).map(|(before, chunk)| chunk.at.since(before.at)).max().map(|gap| at_least_shortest(gap.as_ms()))
 }
 
-fn pairs(record: &Record) -> impl Iterator<Item = (Chunk, Chunk)> {
+/// Each chunk with the one before it.
+pub(super) fn pairs(record: &Record) -> impl Iterator<Item = (Chunk, Chunk)> {
     record.chunks.iter().copied().zip(record.chunks.iter().copied().skip(1))
 }

@@ -5,8 +5,9 @@
 //! request is part of the count and infinitely slow, so failing fast never looks faster. A time of zero is
 //! one microsecond, the resolution of the records, because decisions are made on logarithms.
 
+mod cadence;
+pub mod catalogue;
 pub mod cell;
-
 mod e2e;
 mod error_rate;
 mod gaps;
@@ -105,6 +106,7 @@ fn definition(metric: Metric) -> Definition {
         Metric::Tpot => Definition::Request(tpot::of),
         Metric::Itl => Definition::Gaps(gaps::inter_token),
         Metric::ChunkGap => Definition::Gaps(gaps::between_chunks),
+        Metric::Cadence => Definition::Request(cadence::of),
         Metric::Stall => Definition::Request(gaps::longest),
         Metric::E2e => Definition::Request(e2e::of),
         Metric::Throughput => Definition::Run(throughput::of),

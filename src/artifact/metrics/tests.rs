@@ -36,6 +36,7 @@ fn every_metric_of_three_requests_is_as_computed_by_hand() {
         (Metric::Tpot, 20.0),
         (Metric::Itl, 20.0),
         (Metric::ChunkGap, 20.0),
+        (Metric::Cadence, 20.0),
         (Metric::Stall, 20.0),
         (Metric::E2e, 140.0),
     ] {
@@ -128,6 +129,18 @@ fn inter_token_latency_divides_a_gap_by_the_tokens_of_its_chunk() {
     near(value(&run, Metric::ChunkGap, Statistic::P99), 100.0 - 0.03 * 60.0);
     near(value(&run, Metric::Stall, Statistic::P50), 100.0);
     near(value(&run, Metric::Tpot, Statistic::P50), 150.0 / 8.0);
+}
+
+#[test]
+fn cadence_is_the_rhythm_of_chunks_and_not_of_tokens_or_stalls() {
+    let mut grouped = streamed(0, 0, 50, 10, 6);
+    grouped.chunks[5].at = Nanos(grouped.chunks[5].at.0 + 900_000_000);
+    grouped.end = grouped.chunks[5].at;
+    grouped.output_tokens = Some(60);
+    near(value(&run(vec![grouped.clone()]), Metric::Cadence, Statistic::P50), 10.0);
+    near(value(&run(vec![grouped]), Metric::Stall, Statistic::P50), 910.0);
+    let one = run(vec![streamed(0, 0, 50, 10, 1)]);
+    assert_eq!(ask(&one, Metric::Cadence, Statistic::P50), Err(NoValue::Undefined));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::base::names::{Condition, Metric, Role, Statistic};
+use crate::base::names::{Api, Condition, HttpVersion, Metric, Role, Statistic};
 use crate::base::units::Nanos;
 use crate::spec::document::FileKind;
 use crate::spec::policy::{Check, Decision, Margin, Policy};
@@ -277,9 +277,13 @@ fn every_value_arrives_as_it_was_written() {
     assert_eq!(policy.checks[3].limits, limits);
     assert_eq!(policy.checks[5].margin, Margin::Points(0.01));
     assert_eq!(policy.checks[5].objective, Some(0.02));
+}
 
+#[test]
+fn every_value_of_a_target_arrives_as_it_was_written() {
     let config = read_config("servegate.yaml", FULL_CONFIG).unwrap().value;
     let target = &config.targets["staging"];
+    assert_eq!((target.protocol, target.proxy.as_deref()), (HttpVersion::Http2, Some("http://proxy:3128")));
     assert_eq!(target.url, "https://staging.internal:8443/llm");
     assert_eq!(target.restart.as_ref().unwrap().command, ["./restart.sh", "--replicas", "1"]);
     assert_eq!(
@@ -458,6 +462,7 @@ fn the_documentation_lists_every_key() {
     ] {
         assert!(names.iter().all(|name| DOCS[0].contains(&format!("`{name}`"))), "{names:?}");
     }
+    assert!(Api::ALL.iter().all(|api| DOCS[2].contains(&format!("\n| `{api}` | "))), "every interface has its row");
 }
 
 #[test]

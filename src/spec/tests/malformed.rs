@@ -392,6 +392,11 @@ fn every_fault_of_a_config_is_found() {
                 &target("extra_body: {headers: {Authorization: x}}"),
                 "7:43 secret-in-file targets.t.extra_body.headers.Authorization",
             ),
+            (
+                &target("api: tgi\n    extra_body: {ignore_eos: true}"),
+                "8:18 unsupported-key targets.t.extra_body.ignore_eos",
+            ),
+            (&target("api: sglang\n    extra_body: {text: a}"), "8:18 reserved-key targets.t.extra_body.text"),
             (&target("extra_body: {max_tokens: 5}"), "7:18 reserved-key targets.t.extra_body.max_tokens"),
             (&target("extra_body: {ignore_eos: yes}"), "7:30 ambiguous-value targets.t.extra_body.ignore_eos"),
             (&target("extra_body: {top_k: 0x10}"), "7:25 ambiguous-value targets.t.extra_body.top_k"),

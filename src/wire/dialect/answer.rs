@@ -1,9 +1,11 @@
-//! What a stream has said so far: content with its instants, token counts, finish reason.
+//! What a stream has said so far, in the words of all dialects: content with its instants, finish reason, end.
 
 use crate::base::digest::Hasher;
 use crate::base::units::Nanos;
-use crate::wire::decoded::{Chunk as Piece, TokenSource};
-use crate::wire::dialect::chunk::{Choice, Chunk, Count, Usage, text};
+use crate::wire::decoded::{Chunk, TokenSource};
+use crate::wire::dialect::field::Count;
+use crate::wire::dialect::tokens::Tokens;
+pub(super) use crate::wire::dialect::tokens::{Counts, Told};
 use crate::wire::excerpt::excerpt;
 
 /// Most bytes of a finish reason that are kept.
@@ -26,74 +28,135 @@ pub(super) enum Problem {
     Count(&'static str),
 }
 
-/// The answer in the making.
+/// A piece of an answer, as one event (or one choice of it) gives it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Said<'a> {
+    /// Reasoning text; empty for none.
+    pub(super) reasoning: &'a str,
+    /// Answer text; empty for none.
+    pub(super) answer: &'a str,
+    /// Whether it holds a piece of a tool call.
+    pub(super) calls: bool,
+}
+
+/// The answer in the making. A dialect's reader tells it every event: what was said, then its close.
 #[derive(Default)]
 pub(super) struct Answer {
     /// When the event that is being read arrived.
     pub(super) at: Nanos,
-    pub(super) chunks: Vec<Piece>,
+    pub(super) chunks: Vec<Chunk>,
     pub(super) answered_at: Option<Nanos>,
     pub(super) finish: Option<String>,
+    pub(super) stage: Stage,
     pub(super) text: Hasher,
     pub(super) text_bytes: u64,
+    /// Reasoning text came.
+    pub(super) reasoned: bool,
+    /// A piece of a tool call came.
+    pub(super) called: bool,
     pub(super) tokens: Tokens,
+    /// For a dialect whose events repeat the text so far: that text, and whether they do.
+    pub(super) cumulative: Cumulative,
 }
 
-/// The counts of the usage objects, each from the last one that gave it.
+/// How far the stream has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    #[default]
+    Open,
+    /// Usage came with or after the finish reason, and no content after both: nothing but the end mark can follow.
+    Complete,
+    /// The end mark came.
+    Ended,
+}
+
+/// The text of events that may repeat all that came before.
 #[derive(Default)]
-pub(super) struct Tokens {
-    pub(super) prompt: Option<u32>,
-    pub(super) cached: Option<u32>,
-    pub(super) output: Option<u32>,
-    pub(super) reasoning: Option<u32>,
-    /// Output tokens up to the last content event, for as long as every one of them has said so.
-    until: u32,
-    /// A content event came that did not tell its tokens.
-    untold: bool,
+pub(super) struct Cumulative {
+    /// The text of the last event.
+    pub(super) last: String,
+    /// Whether events repeat the text before them; unknown until two events tell.
+    pub(super) repeats: Option<bool>,
 }
 
 impl Answer {
-    /// Takes one event. One that holds content of any choice is one chunk, however many choices it has.
-    pub(super) fn chunk<C: Choice>(&mut self, chunk: &Chunk<'_, C>) -> Result<(), Problem> {
-        if chunk.error.is_some() || text(chunk.object.as_ref()) == "error" {
-            return Err(Problem::Reported);
+    /// Takes a piece; whether it is content.
+    pub(super) fn say(&mut self, said: &Said<'_>) -> bool {
+        self.add_text(said.reasoning);
+        self.add_text(said.answer);
+        self.reasoned |= !said.reasoning.is_empty();
+        self.called |= said.calls;
+        let answered = !said.answer.is_empty() || said.calls;
+        if answered && self.answered_at.is_none() {
+            self.answered_at = Some(self.at);
         }
-        let mut content = false;
-        for choice in chunk.choices.iter().flatten() {
-            let (reasoning, answer) = (choice.reasoning(), choice.answer());
-            self.add_text(reasoning);
-            self.add_text(answer);
-            let answered = !answer.is_empty() || choice.calls();
-            if answered && self.answered_at.is_none() {
-                self.answered_at = Some(self.at);
-            }
-            content |= answered || !reasoning.is_empty();
-            if !choice.finish().is_empty() {
-                self.finish = Some(excerpt(choice.finish(), FINISH));
-            }
+        answered || !said.reasoning.is_empty()
+    }
+
+    /// Takes the end mark, if this is one.
+    pub(super) fn end_if(&mut self, mark: bool) {
+        if mark {
+            self.stage = Stage::Ended;
         }
-        let told = chunk.usage.map_or(Ok(None), |usage| self.tokens.add(&usage))?;
+    }
+
+    /// Whether the end mark came.
+    pub(super) fn ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    /// Takes a finish reason; empty for none.
+    pub(super) fn finished(&mut self, reason: &str) {
+        if !reason.is_empty() {
+            self.finish = Some(excerpt(reason, FINISH));
+        }
+    }
+
+    /// Takes the counts of a usage object; gives what it tells of the tokens so far.
+    pub(super) fn counts(&mut self, counts: Counts) -> Told {
+        self.tokens.add(counts);
+        counts.output.map_or(Told::Nothing, Told::Total)
+    }
+
+    /// Ends an event: with content it is one chunk.
+    ///
+    /// # Errors
+    /// The finish reason says that the server gave the request up.
+    pub(super) fn close(&mut self, content: bool, told: Told) -> Result<(), Problem> {
+        let fresh = self.tokens.told(told, content);
         if content {
-            self.chunks.push(Piece { at: self.at, tokens: self.tokens.fresh(told) });
+            self.chunks.push(Chunk { at: self.at, tokens: fresh });
         }
+        let complete = self.finish.is_some() && matches!(told, Told::Total(_));
+        self.stage = match self.stage {
+            Stage::Ended => Stage::Ended,
+            _ if complete => Stage::Complete,
+            Stage::Complete if !content => Stage::Complete,
+            Stage::Open | Stage::Complete => Stage::Open,
+        };
         match &self.finish {
             // vLLM and SGLang end a request so when the engine failed or dropped it.
-            Some(finish) if matches!(finish.as_str(), "error" | "abort") => Err(Problem::GaveUp(finish.clone())),
+            Some(finish) if matches!(finish.as_str(), "error" | "abort" | "cancelled") => {
+                Err(Problem::GaveUp(finish.clone()))
+            }
             _ => Ok(()),
         }
     }
 
     /// Settles the tokens of every chunk once the stream has ended; gives the output tokens and their source.
     ///
-    /// A chunk's tokens are those that the usage in each content event tells; else one, when there are as
-    /// many chunks as tokens or no usage came; else they are unknown.
+    /// A chunk's tokens are those that the stream tells for every content event; else one, when there are as
+    /// many chunks as tokens or nothing was told; else they are unknown. Without usage the output tokens are the sum
+    /// of what the chunks hold.
     pub(super) fn settle(&mut self) -> (TokenSource, u32) {
         let chunks = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
-        let (source, output) = match self.tokens.output {
+        let told = self.tokens.all_told();
+        let (source, output) = match self.tokens.output() {
             Some(output) => (TokenSource::Usage, output),
+            None if told && chunks > 0 => (TokenSource::Chunks, self.tokens.shown()),
             None => (TokenSource::Chunks, chunks),
         };
-        if self.tokens.untold {
+        if !told {
             let each = (output == chunks).then_some(1);
             self.chunks.iter_mut().for_each(|chunk| chunk.tokens = each);
         }
@@ -108,28 +171,11 @@ impl Answer {
     }
 }
 
-impl Tokens {
-    /// Takes a usage object; gives its output tokens.
-    fn add(&mut self, usage: &Usage) -> Result<Option<u32>, Problem> {
-        let output = count(usage.completion_tokens, "completion_tokens")?;
-        self.output = output.or(self.output);
-        self.prompt = count(usage.prompt_tokens, "prompt_tokens")?.or(self.prompt);
-        self.cached = count(usage.cached(), "cached_tokens")?.or(self.cached);
-        self.reasoning = count(usage.reasoning(), "reasoning_tokens")?.or(self.reasoning);
-        Ok(output)
-    }
-
-    /// The tokens that came since the content event before this one. Tokens without visible text count
-    /// towards the next event that has some.
-    fn fresh(&mut self, told: Option<u32>) -> Option<u32> {
-        let fresh = told.and_then(|told| told.checked_sub(self.until)).filter(|fresh| *fresh > 0);
-        self.untold |= fresh.is_none();
-        self.until = told.unwrap_or(self.until);
-        fresh
-    }
-}
-
-fn count(field: Option<Count>, name: &'static str) -> Result<Option<u32>, Problem> {
+/// A count that a usage object may give.
+///
+/// # Errors
+/// It is no number of tokens.
+pub(super) fn count(field: Option<Count>, name: &'static str) -> Result<Option<u32>, Problem> {
     match field {
         None => Ok(None),
         Some(Count::Tokens(tokens)) => Ok(Some(tokens)),

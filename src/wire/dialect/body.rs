@@ -1,68 +1,128 @@
 //! Request bodies.
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::wire::decoded::Wanted;
 use crate::wire::dialect::Dialect;
 
+/// How a dialect writes a request.
+pub(super) struct Shape {
+    /// Whether the body names the model.
+    pub(super) names_model: bool,
+    /// Fields that are the same in every request, as a JSON object.
+    pub(super) fixed: &'static str,
+    /// The object that holds the generation's parameters, where they do not stand beside the prompt. The length and
+    /// the seed are among them.
+    pub(super) nested: Option<Nested>,
+    /// Field of the number of output tokens.
+    pub(super) length: &'static str,
+    /// Field of the seed, where there is one.
+    pub(super) seed: Option<&'static str>,
+    /// Field of the prompt, and the JSON before and after the prompt's string in it.
+    pub(super) prompt: (&'static str, &'static str, &'static str),
+}
+
+/// An object of parameters inside the body.
+pub(super) struct Nested {
+    /// Its field.
+    pub(super) name: &'static str,
+    /// Its fields that are the same in every request, as a JSON object.
+    pub(super) fixed: &'static str,
+    /// Extra fields that belong into it although they were written beside it.
+    pub(super) takes: &'static [&'static str],
+}
+
+/// Names by which servers are told the least number of output tokens.
+const LEAST: [&str; 3] = ["min_tokens", "min_new_tokens", "min_length"];
+
 /// The request body of one target: all that is the same in every request is written once.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// The opening brace and the common fields.
+    /// The opening brace and the common fields; where parameters are nested, those of the inner object last.
     head: String,
+    /// Whether the inner object is open at the end of `head`.
+    nested: bool,
     /// Name, and text before and after its value, of the fields that differ between requests.
     prompt: Option<(&'static str, &'static str, &'static str)>,
-    max_tokens: bool,
-    seed: bool,
-    extra_max_tokens: Option<u32>,
+    length: Option<&'static str>,
+    seed: Option<&'static str>,
+    extra_length: Option<u32>,
     ignore_eos: bool,
-    min_tokens: u32,
+    least: u32,
 }
 
 impl Template {
     /// The body for a model of a target. Every field of `extra` wins over servegate's own field of that
-    /// name; null removes the field, for servers that refuse it.
+    /// name; null removes the field, for servers that refuse it. Where a dialect nests its parameters, an extra
+    /// object of that name is merged into it.
     pub fn new(dialect: &Dialect, model: &str, extra: &Map<String, Value>) -> Self {
-        let mut fields = Map::new();
-        fields.insert("model".to_owned(), model.into());
-        fields.insert("stream".to_owned(), true.into());
-        fields.insert("stream_options".to_owned(), json!({ "include_usage": true }));
-        fields.insert("temperature".to_owned(), 0.into());
-        fields.extend(extra.clone());
-        fields.retain(|_, value| !value.is_null());
-        let mut head = Value::Object(fields).to_string();
-        head.pop();
-        let number = |name: &str| extra.get(name).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
-        let ours = |name: &str| !extra.contains_key(name);
+        let shape = dialect.shape;
+        let object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default();
+        let mut outer = object(shape.fixed);
+        if shape.names_model {
+            outer.insert("model".to_owned(), model.into());
+        }
+        let mut inner = shape.nested.as_ref().map(|nested| object(nested.fixed)).unwrap_or_default();
+        let (mut outer_extra, mut inner_extra) = (extra.clone(), Map::new());
+        if let Some(nested) = &shape.nested {
+            for name in nested.takes {
+                inner_extra.extend(outer_extra.remove_entry(*name));
+            }
+            if let Some(Value::Object(fields)) = outer_extra.get(nested.name) {
+                inner_extra.extend(fields.clone());
+                outer_extra.remove(nested.name);
+            }
+        }
+        let parameters = if shape.nested.is_some() { &inner_extra } else { &outer_extra };
+        let ours = |name: &&str| !parameters.contains_key(*name);
+        let (length, seed) = (Some(shape.length).filter(ours), shape.seed.filter(ours));
+        let extra_length = parameters.get(shape.length).and_then(number);
+        let prompt = Some(shape.prompt).filter(|(name, ..)| !outer_extra.contains_key(*name));
+        let open = |fields: &mut Map<String, Value>, extra: Map<String, Value>| {
+            fields.extend(extra);
+            fields.retain(|_, value| !value.is_null());
+            let mut text = Value::Object(fields.clone()).to_string();
+            text.pop();
+            text
+        };
+        let mut head = open(&mut outer, outer_extra);
+        let inner_head = open(&mut inner, inner_extra);
+        if let Some(nested) = &shape.nested {
+            field(&mut head, nested.name, &inner_head);
+        }
+        let set = |name: &str| inner.get(name).or_else(|| outer.get(name));
         Self {
             head,
-            prompt: Some(dialect.prompt).filter(|(name, ..)| ours(name)),
-            max_tokens: ours("max_tokens"),
-            seed: ours("seed"),
-            extra_max_tokens: number("max_tokens"),
-            ignore_eos: extra.get("ignore_eos") == Some(&Value::Bool(true)),
-            min_tokens: number("min_tokens").unwrap_or_default(),
+            nested: shape.nested.is_some(),
+            prompt,
+            length,
+            seed,
+            extra_length,
+            ignore_eos: set("ignore_eos") == Some(&Value::Bool(true)),
+            least: LEAST.iter().filter_map(|name| set(name).and_then(number)).max().unwrap_or_default(),
         }
     }
 
-    /// What an answer to a request of this many output tokens must be like. The length is forced when
-    /// the extra fields say so: `ignore_eos: true`, or `min_tokens` of at least that many (the names in
-    /// vLLM, SGLang and llama.cpp).
+    /// What an answer to a request of this many output tokens must be like. The length is forced when the body says
+    /// so: `ignore_eos: true`, or a least number of tokens of at least that many.
     pub fn wanted(&self, output_tokens: u32) -> Wanted {
-        let output_tokens = self.extra_max_tokens.unwrap_or(output_tokens);
-        Wanted { output_tokens, forced: self.ignore_eos || self.min_tokens >= output_tokens }
+        let output_tokens = self.extra_length.unwrap_or(output_tokens);
+        Wanted { output_tokens, forced: self.ignore_eos || self.least >= output_tokens }
     }
 
     /// The JSON body of one request. Of the seed, the low 31 bits are sent: the range that every engine takes.
     pub fn body(&self, prompt: &str, output_tokens: u32, seed: u64) -> Bytes {
         let mut out = String::with_capacity(self.head.len().saturating_add(prompt.len()).saturating_add(128));
         out.push_str(&self.head);
-        if self.max_tokens {
-            field(&mut out, "max_tokens", &output_tokens.to_string());
+        if let Some(name) = self.length {
+            field(&mut out, name, &output_tokens.to_string());
         }
-        if self.seed {
-            field(&mut out, "seed", &(seed & 0x7fff_ffff).to_string());
+        if let Some(name) = self.seed {
+            field(&mut out, name, &(seed & 0x7fff_ffff).to_string());
+        }
+        if self.nested {
+            out.push('}');
         }
         if let Some((name, before, after)) = self.prompt {
             field(&mut out, name, before);
@@ -72,6 +132,23 @@ impl Template {
         out.push('}');
         Bytes::from(out)
     }
+}
+
+fn number(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|number| u32::try_from(number).ok())
+}
+
+/// A name as one segment of a URL's path.
+pub(super) fn url_segment(name: &str) -> String {
+    name.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            let hex = |digit: u8| char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase();
+            out.extend(['%', hex(byte >> 4), hex(byte & 15)]);
+        }
+        out
+    })
 }
 
 /// Appends `"name":value`, where there may be fields before it.
@@ -88,6 +165,7 @@ fn field(out: &mut String, name: &str, value: &str) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
     use crate::base::names::Api;
@@ -126,6 +204,73 @@ mod tests {
     }
 
     #[test]
+    fn native_bodies_force_the_length_where_they_can() {
+        for (api, body) in [
+            (
+                Api::Responses,
+                r#"{"model":"m","store":false,"stream":true,"temperature":0,"max_output_tokens":16,"input":"say \"hi\"\n"}"#,
+            ),
+            (
+                Api::Anthropic,
+                r#"{"model":"m","stream":true,"temperature":0,"max_tokens":16,"messages":[{"role":"user","content":"say \"hi\"\n"}]}"#,
+            ),
+            (
+                Api::Tgi,
+                r#"{"model":"m","stream":true,"parameters":{"details":true,"max_new_tokens":16,"seed":5},"inputs":"say \"hi\"\n"}"#,
+            ),
+            (
+                Api::Sglang,
+                r#"{"model":"m","stream":true,"sampling_params":{"ignore_eos":true,"temperature":0,"max_new_tokens":16},"text":"say \"hi\"\n"}"#,
+            ),
+            (
+                Api::Llamacpp,
+                r#"{"ignore_eos":true,"model":"m","stream":true,"temperature":0,"n_predict":16,"seed":5,"prompt":"say \"hi\"\n"}"#,
+            ),
+            (
+                Api::OllamaChat,
+                r#"{"model":"m","stream":true,"options":{"temperature":0,"num_predict":16,"seed":5},"messages":[{"role":"user","content":"say \"hi\"\n"}]}"#,
+            ),
+            (
+                Api::OllamaGenerate,
+                r#"{"model":"m","stream":true,"options":{"temperature":0,"num_predict":16,"seed":5},"prompt":"say \"hi\"\n"}"#,
+            ),
+            (Api::Triton, r#"{"stream":true,"temperature":0,"max_tokens":16,"text_input":"say \"hi\"\n"}"#),
+        ] {
+            let template = template(api, json!({}));
+            assert_eq!(text(&template), body);
+            assert_eq!(template.wanted(16).forced, matches!(api, Api::Sglang | Api::Llamacpp), "{api}");
+        }
+    }
+
+    #[test]
+    fn extra_parameters_are_merged_where_the_dialect_has_them() {
+        let extra = json!({ "ignore_eos": false, "sampling_params": { "top_k": 1, "temperature": null }, "rid": "x" });
+        let merged = template(Api::Sglang, extra);
+        assert_eq!(
+            text(&merged),
+            r#"{"model":"m","rid":"x","stream":true,"sampling_params":{"ignore_eos":false,"top_k":1,"max_new_tokens":16},"text":"say \"hi\"\n"}"#
+        );
+        assert_eq!(merged.wanted(16), Wanted { output_tokens: 16, forced: false });
+        let shorter =
+            template(Api::Tgi, json!({ "parameters": { "max_new_tokens": 4, "seed": null, "details": null } }));
+        assert_eq!(
+            text(&shorter),
+            r#"{"model":"m","stream":true,"parameters":{"max_new_tokens":4},"inputs":"say \"hi\"\n"}"#
+        );
+        assert_eq!(shorter.wanted(16), Wanted { output_tokens: 4, forced: false });
+        let least = template(Api::Sglang, json!({ "ignore_eos": null, "sampling_params": { "min_new_tokens": 16 } }));
+        assert!(least.wanted(16).forced);
+    }
+
+    #[test]
+    fn a_model_in_the_url_is_one_segment() {
+        let triton = dialect::of(Api::Triton);
+        assert_eq!(triton.serving("ensemble").path(), "/v2/models/ensemble/generate_stream");
+        assert_eq!(triton.serving("a/b c\u{e9}?").path(), "/v2/models/a%2Fb%20c%C3%A9%3F/generate_stream");
+        assert_eq!(dialect::of(Api::Chat).serving("m").path(), "/v1/chat/completions");
+    }
+
+    #[test]
     fn a_forced_length_is_seen() {
         for (extra, output_tokens, forced) in [
             (json!({}), 16, false),
@@ -141,10 +286,16 @@ mod tests {
     proptest! {
         #[test]
         fn any_prompt_is_one_json_string(prompt: String, tokens: u32, seed: u64) {
-            let body = template(Api::Chat, json!({})).body(&prompt, tokens, seed);
-            let value: Value = serde_json::from_slice(&body).unwrap();
-            prop_assert_eq!(value["messages"][0]["content"].as_str(), Some(prompt.as_str()));
-            prop_assert_eq!(value["max_tokens"].as_u64(), Some(u64::from(tokens)));
+            for (api, said, length) in [
+                (Api::Chat, "/messages/0/content", "/max_tokens"),
+                (Api::Sglang, "/text", "/sampling_params/max_new_tokens"),
+                (Api::OllamaGenerate, "/prompt", "/options/num_predict"),
+            ] {
+                let body = template(api, json!({})).body(&prompt, tokens, seed);
+                let value: Value = serde_json::from_slice(&body).unwrap();
+                prop_assert_eq!(value.pointer(said).unwrap().as_str(), Some(prompt.as_str()));
+                prop_assert_eq!(value.pointer(length).unwrap().as_u64(), Some(u64::from(tokens)));
+            }
         }
     }
 }

@@ -1,49 +1,68 @@
-//! The JSON of one stream event, borrowed from its bytes. Fields that nobody reads are skipped unparsed.
-
-use std::borrow::Cow;
-use std::fmt;
+//! The events of the two OpenAI completion APIs: choices with a piece of the answer each, and a usage object.
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::IgnoredAny;
 
-/// A string of the stream. (A newtype, because serde borrows a `Cow` only when it stands alone.)
-#[derive(Debug, Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
-
-/// The text, empty when the field is absent or null.
-pub(super) fn text<'c>(field: Option<&'c Text<'_>>) -> &'c str {
-    field.map_or("", |text| &text.0)
-}
+use crate::wire::dialect::answer::{Answer, Counts, Problem, Said, Told, count};
+use crate::wire::dialect::field::{Count, Listed, Text, text};
 
 /// One event of a stream whose choices are `C`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Chunk<'a, C> {
-    pub(super) choices: Option<Vec<C>>,
-    pub(super) usage: Option<Usage>,
+    choices: Option<Vec<C>>,
+    usage: Option<Usage>,
     /// Present in place of `choices` when the server failed.
-    pub(super) error: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
     /// `error` in the error events of older servers.
     #[serde(borrow)]
-    pub(super) object: Option<Text<'a>>,
+    object: Option<Text<'a>>,
 }
 
 /// What a dialect's choice says, in the words of all dialects.
 pub(super) trait Choice {
-    /// Reasoning text; empty for none.
-    fn reasoning(&self) -> &str;
-    /// Answer text; empty for none.
-    fn answer(&self) -> &str;
-    /// Whether it holds a piece of a tool call.
-    fn calls(&self) -> bool;
+    /// The piece of the answer.
+    fn said(&self) -> Said<'_>;
     /// Finish reason; empty for none.
     fn finish(&self) -> &str;
+    /// Tokens of the piece, where the choice lists them.
+    fn tokens(&self) -> Option<u32>;
+}
+
+impl<C: Choice> Chunk<'_, C> {
+    /// Tells it to the answer. An event that holds content of any choice is one chunk, however many choices it has.
+    pub(super) fn tell(&self, answer: &mut Answer) -> Result<(), Problem> {
+        if self.error.is_some() || text(self.object.as_ref()) == "error" {
+            return Err(Problem::Reported);
+        }
+        let mut content = false;
+        let mut listed: Option<u32> = None;
+        for choice in self.choices.iter().flatten() {
+            content |= answer.say(&choice.said());
+            answer.finished(choice.finish());
+            listed = match (listed, choice.tokens()) {
+                (Some(one), Some(other)) => Some(one.saturating_add(other)),
+                (one, other) => one.or(other),
+            };
+        }
+        let told = match self.usage {
+            Some(usage) => answer.counts(usage.counts()?),
+            None => Told::Nothing,
+        };
+        answer.close(content, if told == Told::Nothing { listed.map_or(told, Told::Fresh) } else { told })
+    }
+}
+
+/// The tokens of a choice: its token ids (vLLM), else the entries of its log probabilities. An empty list tells nothing.
+pub(super) fn listed(token_ids: Option<Listed>, logprobs: Option<Listed>) -> Option<u32> {
+    let length = |list: Option<Listed>| list.and_then(|list| list.0).filter(|length| *length > 0);
+    length(token_ids).or_else(|| length(logprobs))
 }
 
 /// Token counts, of the stream so far.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct Usage {
-    pub(super) prompt_tokens: Option<Count>,
-    pub(super) completion_tokens: Option<Count>,
+struct Usage {
+    prompt_tokens: Option<Count>,
+    completion_tokens: Option<Count>,
     /// SGLang's place for it.
     reasoning_tokens: Option<Count>,
     prompt_tokens_details: Option<PromptDetails>,
@@ -61,104 +80,14 @@ struct CompletionDetails {
 }
 
 impl Usage {
-    pub(super) fn cached(&self) -> Option<Count> {
-        self.prompt_tokens_details?.cached_tokens
-    }
-
-    pub(super) fn reasoning(&self) -> Option<Count> {
-        self.completion_tokens_details.and_then(|details| details.reasoning_tokens).or(self.reasoning_tokens)
-    }
-}
-
-/// A number of tokens as the stream gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Count {
-    /// A whole number up to [`MOST_TOKENS`].
-    Tokens(u32),
-    /// Anything else: negative, fractional, huge, or no number.
-    Nonsense,
-}
-
-/// More tokens than any context window holds.
-const MOST_TOKENS: u32 = 1 << 28;
-
-impl Count {
-    fn of(tokens: u64) -> Self {
-        u32::try_from(tokens).ok().filter(|tokens| *tokens <= MOST_TOKENS).map_or(Self::Nonsense, Self::Tokens)
-    }
-}
-
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CountVisitor)
-    }
-}
-
-/// Takes any JSON value, so that a wrong count is told apart from broken JSON.
-struct CountVisitor;
-
-impl<'de> Visitor<'de> for CountVisitor {
-    type Value = Count;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number of tokens")
-    }
-
-    fn visit_u64<E>(self, tokens: u64) -> Result<Count, E> {
-        Ok(Count::of(tokens))
-    }
-
-    fn visit_i64<E>(self, tokens: i64) -> Result<Count, E> {
-        Ok(u64::try_from(tokens).map_or(Count::Nonsense, Count::of))
-    }
-
-    /// Some servers write whole numbers with a fraction of zero.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number in range")]
-    fn visit_f64<E>(self, tokens: f64) -> Result<Count, E> {
-        let whole = tokens.fract().abs() < f64::EPSILON && (0.0..=f64::from(MOST_TOKENS)).contains(&tokens);
-        Ok(if whole { Count::Tokens(tokens as u32) } else { Count::Nonsense })
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Count, E> {
-        Ok(Count::Nonsense)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Count, E> {
-        Ok(Count::Nonsense)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Count, A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Count::Nonsense)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Count, A::Error> {
-        while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Count::Nonsense)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_whole_numbers_in_range_or_nonsense() {
-        for (json, tokens) in [("0", 0), ("12", 12), ("12.0", 12), ("268435456", MOST_TOKENS)] {
-            assert_eq!(serde_json::from_str::<Count>(json).unwrap(), Count::Tokens(tokens));
-        }
-        for json in ["-1", "1.5", "268435457", "18446744073709551616", "1e300", "\"7\"", "true", "[1]", "{\"a\":1}"] {
-            assert_eq!(serde_json::from_str::<Count>(json).unwrap(), Count::Nonsense, "{json}");
-        }
-        for json in ["NaN", "1e400", "-"] {
-            assert!(serde_json::from_str::<Count>(json).is_err(), "{json}");
-        }
-        assert_eq!(serde_json::from_str::<Usage>(r#"{"prompt_tokens":null}"#).unwrap().prompt_tokens, None);
-    }
-
-    #[test]
-    fn plain_text_is_borrowed() {
-        let chunk: Chunk<'_, IgnoredAny> = serde_json::from_str(r#"{"object":"text_completion"}"#).unwrap();
-        assert!(matches!(chunk.object, Some(Text(Cow::Borrowed("text_completion")))));
+    fn counts(&self) -> Result<Counts, Problem> {
+        let cached = self.prompt_tokens_details.and_then(|details| details.cached_tokens);
+        let reasoning = self.completion_tokens_details.and_then(|details| details.reasoning_tokens);
+        Ok(Counts {
+            prompt: count(self.prompt_tokens, "prompt_tokens")?,
+            cached: count(cached, "cached_tokens")?,
+            output: count(self.completion_tokens, "completion_tokens")?,
+            reasoning: count(reasoning.or(self.reasoning_tokens), "reasoning_tokens")?,
+        })
     }
 }

@@ -1,30 +1,26 @@
 //! From an ended exchange to what it turned out to be. The first of these that holds decides: a status
 //! that is no success; an error or a broken event in the stream; the exchange's own failure; a missing
-//! end mark; no content; too few tokens. After the end mark nothing can go wrong any more: the answer is whole.
-
-use serde_json::Value;
+//! end; no content; too few tokens. After the end mark nothing can go wrong any more: the answer is whole.
 
 use crate::wire::decoded::{Decoded, Outcome, TokenSource, Wanted};
-use crate::wire::dialect::Dialect;
-use crate::wire::dialect::answer::{Answer, Problem};
+use crate::wire::dialect::answer::{Answer, Problem, Stage};
+use crate::wire::dialect::errors::{error_in, lossy, server_message};
+use crate::wire::dialect::{Dialect, End, Framing};
 use crate::wire::excerpt::{DETAIL, excerpt};
+use crate::wire::frames::{Event, Frames, Oversized};
 use crate::wire::hints::hint;
-use crate::wire::sse::{Event, Oversized, Parser};
 use crate::wire::transport::{Exchange, Failure, MAX_BODY, Read};
 
 /// No event of these APIs comes near this many bytes.
 const MAX_EVENT: usize = 4 << 20;
 
-/// Longest error body that is read as JSON.
-const MAX_ERROR: usize = 64 << 10;
-
-/// The end mark of both APIs.
-const END: &str = "[DONE]";
+/// The end mark of the OpenAI completion APIs. Gateways add it to streams of other dialects.
+const DONE: &str = "[DONE]";
 
 impl Dialect {
     /// Decodes what came back for a request.
     pub fn decode(&self, exchange: &Exchange, wanted: Wanted) -> Decoded {
-        let mut reader = Reader { dialect: *self, answer: Answer::default(), ended: false, recognised: false };
+        let mut reader = Reader { dialect: *self, answer: Answer::default(), recognised: false };
         let mut refused =
             exchange.status.filter(|status| !(200..300).contains(status)).map(|status| refusal(status, &exchange.body));
         if refused.is_none() {
@@ -32,16 +28,23 @@ impl Dialect {
         }
         let (tokens_from, output) = reader.answer.settle();
         let finding = refused.unwrap_or_else(|| reader.judge(exchange, wanted, (tokens_from, output)));
-        let Reader { answer, ended, .. } = reader;
+        let Reader { answer, .. } = reader;
+        let chunks = u32::try_from(answer.chunks.len()).unwrap_or(u32::MAX);
+        let doubt = finding
+            .outcome
+            .is_ok()
+            .then(|| answer.tokens.doubt(chunks, wanted.output_tokens, !answer.called, answer.reasoned));
+        let (counts, ended) = (answer.tokens.counts(), answer.ended());
         Decoded {
             first_byte: exchange.reads.iter().find(|read| read.end > 0).map(|read| read.at),
             first_answer: answer.answered_at,
             chunks: answer.chunks,
-            prompt_tokens: answer.tokens.prompt,
-            cached_tokens: answer.tokens.cached,
+            prompt_tokens: counts.prompt,
+            cached_tokens: counts.cached,
             output_tokens: Some(output).filter(|output| *output > 0 || tokens_from == TokenSource::Usage),
-            reasoning_tokens: answer.tokens.reasoning,
+            reasoning_tokens: counts.reasoning,
             tokens_from,
+            doubt: doubt.flatten(),
             finish: answer.finish,
             ended,
             text: answer.text.finish(),
@@ -70,14 +73,16 @@ impl Finding {
 struct Reader {
     dialect: Dialect,
     answer: Answer,
-    ended: bool,
-    /// Whether the body looks like an event stream at all.
+    /// Whether the body looks like a stream of the dialect's framing at all.
     recognised: bool,
 }
 
 impl Reader {
     fn read(&mut self, exchange: &Exchange) -> Result<(), Finding> {
-        let mut parser = Parser::new(MAX_EVENT);
+        let mut frames = match self.dialect.framing {
+            Framing::Events => Frames::events(MAX_EVENT),
+            Framing::Lines => Frames::lines(MAX_EVENT),
+        };
         let mut from = 0;
         // A transport that did not stamp all it read still gets all of it decoded.
         let rest = Read { at: exchange.end, end: exchange.body.len() };
@@ -89,15 +94,15 @@ impl Reader {
                 self.answer.at = read.at;
             }
             let oversized = |error: Oversized| Finding::new(Outcome::Malformed, &error.to_string());
-            while let Some(event) = parser.next_event(&mut piece).map_err(oversized)? {
+            while let Some(event) = frames.next(&mut piece).map_err(oversized)? {
                 self.event(event)?;
-                if self.ended {
+                if self.answer.ended() {
                     return Ok(());
                 }
             }
         }
-        let last = parser.finish().ok().flatten().map_or(Ok(()), |event| self.event(event));
-        self.recognised = parser.recognised();
+        let last = frames.finish().ok().flatten().map_or(Ok(()), |event| self.event(event));
+        self.recognised = frames.recognised();
         match last {
             // Half an event is a cut stream, not a broken one.
             Err(Finding { outcome: Outcome::Malformed, .. }) | Ok(()) => Ok(()),
@@ -115,8 +120,8 @@ impl Reader {
         }
         match data.trim() {
             "" => Ok(()),
-            END => {
-                self.ended = true;
+            DONE => {
+                self.answer.end_if(true);
                 Ok(())
             }
             data => (self.dialect.read)(&mut self.answer, data).map_err(|problem| match problem {
@@ -129,7 +134,7 @@ impl Reader {
 
     /// The outcome of a stream without a problem of its own.
     fn judge(&self, exchange: &Exchange, wanted: Wanted, (source, output): (TokenSource, u32)) -> Finding {
-        if !self.ended {
+        if !self.whole(exchange) {
             return self.unended(exchange);
         }
         let finish = self.answer.finish.as_deref().unwrap_or("none");
@@ -140,12 +145,24 @@ impl Reader {
             return Finding::new(Outcome::Malformed, "the usage counts 0 output tokens although content came");
         }
         // Chunks may hold several tokens: without usage their number proves nothing against the finish reason.
-        let excused = source == TokenSource::Chunks && finish == "length";
+        let excused = source == TokenSource::Chunks && self.answer.finish.as_deref().is_none_or(is_limit);
         if wanted.forced && output < wanted.output_tokens && !excused {
             let detail = format!("{output} of {} tokens, finish reason {finish}", wanted.output_tokens);
             return Finding::new(Outcome::WrongLength, &detail);
         }
         Finding { outcome: Outcome::Ok, detail: None, hint: None }
+    }
+
+    /// Whether all of the answer came: its end mark; or, in a response that ended in order, all that is said before
+    /// the mark, the finish reason and the usage; or content, for a dialect without a mark.
+    fn whole(&self, exchange: &Exchange) -> bool {
+        let in_order = exchange.failure.is_none() && exchange.status.is_some();
+        let said_all = match self.dialect.end {
+            End::Done => self.answer.stage == Stage::Complete,
+            End::Own(_) => false,
+            End::Close => !self.answer.chunks.is_empty(),
+        };
+        self.answer.ended() || (in_order && said_all)
     }
 
     fn unended(&self, exchange: &Exchange) -> Finding {
@@ -157,10 +174,25 @@ impl Reader {
             None if body.trim_ascii().is_empty() => Finding::new(Outcome::Empty, "an empty response"),
             None if !self.recognised => no_stream(body),
             None => {
-                Finding::new(Outcome::Truncated, &format!("the stream ended without its end mark {END} {}", so_far()))
+                let mark = match self.dialect.end {
+                    End::Done => DONE,
+                    End::Own(mark) => mark,
+                    End::Close => {
+                        return Finding::new(Outcome::Empty, &format!("a response without content {}", so_far()));
+                    }
+                };
+                Finding::new(
+                    Outcome::Truncated,
+                    &format!("the stream ended without its end mark `{mark}` {}", so_far()),
+                )
             }
         }
     }
+}
+
+/// Whether a finish reason says that the wanted length was reached, in the words of all dialects.
+fn is_limit(finish: &str) -> bool {
+    matches!(finish, "length" | "max_tokens" | "max_output_tokens" | "limit")
 }
 
 /// A status that is no success.
@@ -193,24 +225,4 @@ fn failed(failure: &Failure, so_far: &str) -> Finding {
         Failure::Stalled => Finding::new(Outcome::Stalled, &format!("silent for too long, {so_far}")),
         Failure::TooLarge => Finding::new(Outcome::Malformed, &format!("a response of more than {MAX_BODY} bytes")),
     }
-}
-
-/// What the server says in an error body or event; the text itself when it is not of a usual form.
-fn server_message(body: &[u8]) -> String {
-    error_in(body).unwrap_or_else(|| lossy(body))
-}
-
-/// The message of an error in JSON, in the forms of the OpenAI API, of `FastAPI`, and of older engines.
-fn error_in(body: &[u8]) -> Option<String> {
-    let value: Value = serde_json::from_slice(body.get(..=MAX_ERROR).map_or(body, |_| &[])).ok()?;
-    let error = value.get("error").filter(|error| !error.is_null());
-    let message = match error {
-        Some(error) => error.get("message").unwrap_or(error),
-        None => value.get("message").or_else(|| value.get("detail"))?,
-    };
-    Some(excerpt(message.as_str().map_or_else(|| message.to_string(), str::to_owned).as_str(), DETAIL))
-}
-
-fn lossy(body: &[u8]) -> String {
-    excerpt(&String::from_utf8_lossy(body.get(..2 * DETAIL).unwrap_or(body)), DETAIL)
 }

@@ -3,16 +3,31 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::wire::dialect::Dialect;
-use crate::wire::dialect::answer::{Answer, Problem};
-use crate::wire::dialect::chunk::{Choice, Text, text};
+use crate::wire::dialect::answer::{Answer, Problem, Said};
+use crate::wire::dialect::body::Shape;
+use crate::wire::dialect::chunk::{Choice, Chunk, listed};
+use crate::wire::dialect::field::{Listed, Text, either, text};
+use crate::wire::dialect::parts::Content;
+use crate::wire::dialect::{Dialect, End, Framing, Path};
 
 /// The dialect. The prompt is one user message.
-pub(super) const DIALECT: Dialect =
-    Dialect { path: "/v1/chat/completions", prompt: ("messages", r#"[{"role":"user","content":"#, "}]"), read };
+pub(super) const DIALECT: Dialect = Dialect {
+    path: Path::Fixed("/v1/chat/completions"),
+    shape: &Shape {
+        names_model: true,
+        fixed: r#"{"stream":true,"stream_options":{"include_usage":true},"temperature":0}"#,
+        nested: None,
+        length: "max_tokens",
+        seed: Some("seed"),
+        prompt: ("messages", r#"[{"role":"user","content":"#, "}]"),
+    },
+    framing: Framing::Events,
+    end: End::Done,
+    read,
+};
 
 fn read(answer: &mut Answer, data: &str) -> Result<(), Problem> {
-    answer.chunk::<ChatChoice<'_>>(&serde_json::from_str(data)?)
+    serde_json::from_str::<Chunk<'_, ChatChoice<'_>>>(data)?.tell(answer)
 }
 
 #[derive(Debug, Deserialize)]
@@ -21,12 +36,14 @@ struct ChatChoice<'a> {
     delta: Option<Delta<'a>>,
     #[serde(borrow)]
     finish_reason: Option<Text<'a>>,
+    token_ids: Option<Listed>,
+    logprobs: Option<Listed>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Delta<'a> {
     #[serde(borrow)]
-    content: Option<Text<'a>>,
+    content: Option<Content<'a>>,
     /// A refusal is an answer.
     #[serde(borrow)]
     refusal: Option<Text<'a>>,
@@ -39,30 +56,24 @@ struct Delta<'a> {
     function_call: Option<IgnoredAny>,
 }
 
-/// The first of two fields that has text.
-fn either<'c>(one: Option<&'c Text<'_>>, other: Option<&'c Text<'_>>) -> &'c str {
-    match text(one) {
-        "" => text(other),
-        found => found,
-    }
-}
-
 impl Choice for ChatChoice<'_> {
-    fn reasoning(&self) -> &str {
-        self.delta.as_ref().map_or("", |delta| either(delta.reasoning_content.as_ref(), delta.reasoning.as_ref()))
-    }
-
-    fn answer(&self) -> &str {
-        self.delta.as_ref().map_or("", |delta| either(delta.content.as_ref(), delta.refusal.as_ref()))
-    }
-
-    fn calls(&self) -> bool {
-        self.delta.as_ref().is_some_and(|delta| {
-            delta.function_call.is_some() || delta.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty())
-        })
+    fn said(&self) -> Said<'_> {
+        let Some(delta) = &self.delta else { return Said::default() };
+        let (answer, thought) =
+            delta.content.as_ref().map_or(("", ""), |content| (&content.answer, &content.reasoning));
+        let reasoning = either(delta.reasoning_content.as_ref(), delta.reasoning.as_ref());
+        Said {
+            reasoning: if reasoning.is_empty() { thought } else { reasoning },
+            answer: if answer.is_empty() { text(delta.refusal.as_ref()) } else { answer },
+            calls: delta.function_call.is_some() || delta.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty()),
+        }
     }
 
     fn finish(&self) -> &str {
         text(self.finish_reason.as_ref())
+    }
+
+    fn tokens(&self) -> Option<u32> {
+        listed(self.token_ids, self.logprobs)
     }
 }

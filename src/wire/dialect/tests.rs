@@ -12,10 +12,10 @@ use crate::wire::dialect;
 use crate::wire::recorded_tests::shared;
 use crate::wire::transport::{Exchange, Failure, Read};
 
-const FREE: Wanted = Wanted { output_tokens: 8, forced: false };
+pub(super) const FREE: Wanted = Wanted { output_tokens: 8, forced: false };
 
 /// An exchange of status 200 whose pieces arrived at 10 ms, 20 ms, ...
-fn exchange<T: AsRef<[u8]>>(pieces: &[T]) -> Exchange {
+pub(super) fn exchange<T: AsRef<[u8]>>(pieces: &[T]) -> Exchange {
     let mut body = Vec::new();
     let mut reads = Vec::new();
     for (piece, at) in pieces.iter().zip(1..) {
@@ -28,7 +28,7 @@ fn exchange<T: AsRef<[u8]>>(pieces: &[T]) -> Exchange {
 }
 
 /// The frames of some events, one piece each.
-fn frames(events: &[&str]) -> Vec<String> {
+pub(super) fn frames(events: &[&str]) -> Vec<String> {
     events.iter().map(|event| format!("data: {event}\n\n")).collect()
 }
 
@@ -44,11 +44,11 @@ fn delta(delta: &str) -> String {
 }
 
 /// Arrivals of the chunks in milliseconds.
-fn instants(decoded: &Decoded) -> Vec<u64> {
+pub(super) fn instants(decoded: &Decoded) -> Vec<u64> {
     decoded.chunks.iter().map(|chunk| chunk.at.0.checked_div(1_000_000).unwrap()).collect()
 }
 
-fn tokens(decoded: &Decoded) -> Vec<Option<u32>> {
+pub(super) fn tokens(decoded: &Decoded) -> Vec<Option<u32>> {
     decoded.chunks.iter().map(|chunk| chunk.tokens).collect()
 }
 

@@ -1,0 +1,160 @@
+//! The token accounting of one answer: what usage objects count, what each event tells, and where these disagree.
+
+use crate::wire::decoded::Doubt;
+
+/// The counts of one usage object, in the words of all dialects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Prompt tokens, cached ones included.
+    pub(super) prompt: Option<u32>,
+    /// Of these, from the prefix cache.
+    pub(super) cached: Option<u32>,
+    /// Output tokens so far, reasoning included.
+    pub(super) output: Option<u32>,
+    /// Of these, reasoning.
+    pub(super) reasoning: Option<u32>,
+}
+
+/// What an event tells about its tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Nothing.
+    Nothing,
+    /// The output tokens so far.
+    Total(u32),
+    /// Its own tokens.
+    Fresh(u32),
+}
+
+/// The accounting so far.
+#[derive(Default)]
+pub(super) struct Tokens {
+    /// Each count from the last usage object that gave it.
+    counts: Counts,
+    /// Tokens that the events have told so far.
+    shown: u32,
+    /// Of these, those up to the last content event.
+    until: u32,
+    /// Tokens of the events that told their own.
+    listed: u32,
+    /// A content event came that did not tell its tokens.
+    untold: bool,
+}
+
+impl Tokens {
+    /// Takes the counts of a usage object.
+    pub(super) fn add(&mut self, counts: Counts) {
+        self.counts = Counts {
+            prompt: counts.prompt.or(self.counts.prompt),
+            cached: counts.cached.or(self.counts.cached),
+            output: counts.output.or(self.counts.output),
+            reasoning: counts.reasoning.or(self.counts.reasoning),
+        };
+    }
+
+    /// Takes what an event tells. For one with content, gives the tokens that came since the content event before
+    /// it: tokens without visible text count towards the next event that has some.
+    pub(super) fn told(&mut self, told: Told, content: bool) -> Option<u32> {
+        match told {
+            Told::Nothing => {}
+            Told::Total(total) => self.shown = total,
+            Told::Fresh(fresh) => {
+                self.listed = self.listed.saturating_add(fresh);
+                self.shown = self.shown.saturating_add(fresh);
+            }
+        }
+        if !content {
+            return None;
+        }
+        let fresh = self.shown.checked_sub(self.until).filter(|fresh| *fresh > 0);
+        let fresh = if told == Told::Nothing { None } else { fresh };
+        self.untold |= fresh.is_none();
+        self.until = self.shown;
+        fresh
+    }
+
+    /// The last counts.
+    pub(super) const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Output tokens by the usage.
+    pub(super) const fn output(&self) -> Option<u32> {
+        self.counts.output
+    }
+
+    /// Tokens that the events have told.
+    pub(super) fn shown(&self) -> u32 {
+        self.shown.max(self.until)
+    }
+
+    /// Whether every content event told its tokens, and the usage does not say that there are fewer.
+    pub(super) fn all_told(&self) -> bool {
+        !self.untold && self.counts.output.is_none_or(|output| self.until.max(self.listed) <= output)
+    }
+
+    /// Where the accounts contradict each other, although the stream is whole: the first that holds.
+    /// `plain`: no tool calls, whose pieces may be several for one token. A healthy engine may give several
+    /// tokens in a chunk, and one token without text at the end; both are no contradiction.
+    pub(super) fn doubt(&self, chunks: u32, wanted: u32, plain: bool, reasoned: bool) -> Option<Doubt> {
+        let output = self.counts.output?;
+        let hidden = self.counts.reasoning.filter(|_| !reasoned).unwrap_or_default();
+        if output > wanted {
+            Some(Doubt::MoreThanWanted)
+        } else if plain && chunks > output.saturating_add(1) {
+            Some(Doubt::FewerThanChunks)
+        } else if self.listed > output {
+            Some(Doubt::FewerThanListed)
+        } else if hidden > 0 {
+            Some(Doubt::HiddenReasoning)
+        } else if self.listed > 0 && !self.untold && self.listed.saturating_add(1) < output {
+            Some(Doubt::MoreThanListed)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_and_lists_give_the_tokens_of_each_chunk() {
+        let mut tokens = Tokens::default();
+        let told = |tokens: &mut Tokens, told| tokens.told(told, true);
+        assert_eq!(told(&mut tokens, Told::Total(1)), Some(1));
+        assert_eq!(told(&mut tokens, Told::Total(4)), Some(3));
+        assert_eq!(tokens.told(Told::Total(5), false), None);
+        assert_eq!(told(&mut tokens, Told::Total(8)), Some(4), "a token without text counts towards the next chunk");
+        assert_eq!(told(&mut tokens, Told::Fresh(2)), Some(2));
+        assert!(tokens.all_told());
+        assert_eq!(told(&mut tokens, Told::Total(10)), None, "a count that does not rise tells nothing");
+        assert!(!tokens.all_told());
+    }
+
+    #[test]
+    fn contradictions_are_named_and_healthy_streams_have_none() {
+        let account = |lists: &[u32], output: u32, reasoning: Option<u32>| {
+            let mut tokens = Tokens::default();
+            for list in lists {
+                tokens.told(Told::Fresh(*list), true);
+            }
+            tokens.add(Counts { output: Some(output), reasoning, ..Counts::default() });
+            tokens
+        };
+        // One each; several in a chunk; an end token without text.
+        for (lists, output) in [(vec![1, 1, 1], 3), (vec![2, 3], 5), (vec![1, 1], 3)] {
+            let chunks = u32::try_from(lists.len()).unwrap();
+            assert_eq!(account(&lists, output, None).doubt(chunks, 8, true, false), None, "{lists:?}");
+        }
+        assert_eq!(account(&[1, 1], 9, None).doubt(2, 8, true, false), Some(Doubt::MoreThanWanted));
+        assert_eq!(account(&[1; 5], 3, None).doubt(5, 8, true, false), Some(Doubt::FewerThanChunks));
+        assert_eq!(account(&[4], 3, None).doubt(1, 8, true, false), Some(Doubt::FewerThanListed));
+        assert_eq!(account(&[1; 5], 3, None).doubt(5, 8, false, false), Some(Doubt::FewerThanListed));
+        assert_eq!(account(&[1; 5], 8, None).doubt(5, 8, true, false), Some(Doubt::MoreThanListed));
+        assert_eq!(account(&[1; 5], 8, Some(3)).doubt(5, 8, true, false), Some(Doubt::HiddenReasoning));
+        assert_eq!(account(&[1; 5], 5, Some(3)).doubt(5, 8, true, true), None, "reasoning that is in the stream");
+        assert_eq!(Tokens::default().doubt(9, 1, true, false), None, "without usage there is nothing to contradict");
+    }
+}
