@@ -149,7 +149,8 @@ fn a_gate_on_failing_answers_does_not_pass() {
     first_baseline(&scene, "runs");
     let empty = Engine::faulty(Fault::ZeroTokens);
     let ended = scene.gate(&empty.url(), "");
-    assert!(matches!(ended.code, Some(1 | 4)), "{:?}\n{}", ended.code, ended.stdout);
+    // Shown worse, or, where a busy machine made runs late, undecided or not measured; never green.
+    assert!(matches!(ended.code, Some(1 | 2 | 4)), "{:?}\n{}", ended.code, ended.stdout);
 }
 
 #[test]
