@@ -25,6 +25,7 @@ mod phases;
 mod reference;
 mod restart;
 mod secrets;
+mod selfcheck;
 mod stored;
 mod support;
 mod target;

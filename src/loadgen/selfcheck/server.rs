@@ -16,6 +16,9 @@ use crate::loadgen::selfcheck::clock::monotonic;
 
 /// Ten thousand connections have a thread each.
 const STACK: usize = 64 << 10;
+/// The answer to every GET.
+const MODELS: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 54\r\n\r\n\
+                      {\"object\":\"list\",\"data\":[{\"id\":\"m\",\"object\":\"model\"}]}";
 /// Longest head and body of a request.
 const LONGEST_REQUEST: usize = 1 << 20;
 
@@ -92,10 +95,17 @@ fn listen(shared: &Shared, stream: TcpStream, first: u64) {
         tracing::warn!("small writes may wait: {error}");
     }
     let stream = Arc::new(stream);
-    while let Some(body) = request(&stream) {
+    while let Some(request) = request(&stream) {
         let read = monotonic();
+        let body = match request {
+            Request::Answer(body) => body,
+            Request::Models if (&*stream).write_all(MODELS.as_bytes()).is_ok() => continue,
+            Request::Models => return,
+        };
         let number = |key: &str| body.get(key).and_then(Value::as_u64);
-        let (Some(seed), Some(tokens)) = (number("seed"), number("max_tokens")) else { return };
+        let Some(tokens) = number("max_tokens") else { return };
+        // Without a seed an answer cannot be found in the log, and is given all the same.
+        let seed = number("seed").unwrap_or(read);
         let tokens = usize::try_from(tokens).unwrap_or(1).clamp(1, 1 << 20);
         let answer = Answer { stream: Arc::clone(&stream), seed, tokens, read, sent: Vec::with_capacity(tokens) };
         shared.waiting().insert((read.saturating_add(first), seed), answer);
@@ -103,8 +113,16 @@ fn listen(shared: &Shared, stream: TcpStream, first: u64) {
     }
 }
 
-/// The body of the next request; none when the client has closed the connection.
-fn request(mut stream: &TcpStream) -> Option<Value> {
+/// What a client asks for.
+enum Request {
+    /// The list of models: other clients ask for it before they begin.
+    Models,
+    /// An answer, by the body of the request.
+    Answer(Value),
+}
+
+/// The next request; none when the client has closed the connection.
+fn request(mut stream: &TcpStream) -> Option<Request> {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 16 << 10]);
     while bytes.len() < LONGEST_REQUEST {
         let text = str::from_utf8(&bytes).ok()?;
@@ -112,9 +130,12 @@ fn request(mut stream: &TcpStream) -> Option<Value> {
             let length = head.lines().find_map(|line| {
                 let (name, value) = line.split_once(':')?;
                 name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
-            })?;
-            if body.len() >= length {
-                return serde_json::from_str(body).ok();
+            });
+            if head.starts_with("GET ") {
+                return Some(Request::Models);
+            }
+            if length.is_some_and(|length| body.len() >= length) {
+                return serde_json::from_str(body).ok().map(Request::Answer);
             }
         }
         let read = stream.read(&mut buffer).ok().filter(|read| *read > 0)?;
