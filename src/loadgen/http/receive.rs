@@ -58,15 +58,23 @@ mod linux {
         ) -> Poll<io::Result<Received>> {
             loop {
                 ready!(stream.poll_read_ready(cx))?;
-                match stream.try_io(Interest::READABLE, || self.receive(stream, buf)) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    received => return Poll::Ready(received),
+                let (mut received, room) = (None, buf.remaining().min(ROOM));
+                let tried = stream.try_io(Interest::READABLE, || {
+                    let Received { bytes, .. } = *received.insert(self.receive(stream, buf, room)?);
+                    // A read that did not fill its room has emptied the socket: saying so now saves the system call
+                    // that would find it out. What arrives meanwhile raises the readiness anew.
+                    if bytes < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+                });
+                match (received, tried) {
+                    (Some(received), _) => return Poll::Ready(Ok(received)),
+                    (None, Err(error)) if error.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(error)),
+                    (None, _) => {}
                 }
             }
         }
 
-        fn receive(&mut self, stream: &TcpStream, buf: &mut ReadBuf<'_>) -> io::Result<Received> {
-            let room = buf.initialize_unfilled_to(buf.remaining().min(ROOM));
+        fn receive(&mut self, stream: &TcpStream, buf: &mut ReadBuf<'_>, room: usize) -> io::Result<Received> {
+            let room = buf.initialize_unfilled_to(room);
             let mut slices = [IoSliceMut::new(room)];
             let message = recvmsg::<()>(stream.as_raw_fd(), &mut slices, Some(&mut self.control), MsgFlags::empty())?;
             let bytes = message.bytes;

@@ -240,3 +240,35 @@ fn the_kernel_stamps_what_arrives_while_the_program_does_not_look() {
     assert!(report.read_lag_p99.is_some());
     assert_eq!(transport.report().read_lag_p99, None, "a report is of the time since the last one");
 }
+
+#[tokio::test]
+async fn a_read_that_fills_its_room_exactly_forgets_nothing() {
+    use tokio::io::AsyncReadExt as _;
+
+    use crate::loadgen::http::clock::Clock;
+    use crate::loadgen::http::line::Tap;
+    use crate::loadgen::http::stamp::Stamper;
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let sent: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
+    let bytes = sent.clone();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&bytes).unwrap();
+    });
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut tap = Tap::new(stream, Arc::new(Stamper::new(Clock::start())));
+    server.join().unwrap();
+    let (mut seen, mut size) = (Vec::new(), 1);
+    // Rooms of every size, from a byte to more than one read takes.
+    loop {
+        let mut room = vec![0; size];
+        match tap.read(&mut room).await.unwrap() {
+            0 => break,
+            read => seen.extend_from_slice(&room[..read]),
+        }
+        size = size * 3 % 20_011 + 1;
+    }
+    assert!(seen == sent, "{} of {} bytes", seen.len(), sent.len());
+}
