@@ -229,13 +229,19 @@ impl Outputs<'_> {
     pub(crate) fn prepare(&self) -> Result<Lock, CliError> {
         check_writable(self.out).map_err(|error| CliError::failed(error.to_string()))?;
         let lock = Lock::take(self.out)?;
+        self.remove_reports()?;
+        remove_bundle(&self.out.join(BUNDLE)).map_err(|error| CliError::failed(error.to_string()))?;
+        Ok(lock)
+    }
+
+    /// Removes the reports of an earlier decision where there are any, before it is known whether there can be new ones.
+    pub(crate) fn remove_reports(&self) -> Result<(), CliError> {
         let old = report::FORMATS.iter().filter_map(|format| format.file).map(|file| self.out.join(file));
         for path in old.filter(|path| path.exists()) {
             fs::remove_file(&path)
                 .map_err(|error| CliError::failed(format!("cannot remove the old {}: {error}", path.display())))?;
         }
-        remove_bundle(&self.out.join(BUNDLE)).map_err(|error| CliError::failed(error.to_string()))?;
-        Ok(lock)
+        Ok(())
     }
 
     /// Removes the runs of an earlier session of this name, for a command whose runs anybody can make again.
@@ -255,7 +261,8 @@ impl Outputs<'_> {
         self.out.join(RUNS).join(workload).join(session)
     }
 
-    /// Writes every report and the bundle, prints the final table, and gives the exit.
+    /// Writes every report and the bundle, prints the final table, and gives the exit. When one of them cannot be written,
+    /// none stays: half a decision could be taken for a whole one.
     pub(crate) fn publish(
         &self,
         suites: &[(Suite, Gathered)],
@@ -269,14 +276,18 @@ impl Outputs<'_> {
         let context = context(self.exit_policy, files.clone());
         let view = View::new(judgement, &context);
         let rendered = report::render(&view).map_err(|error| CliError::failed(error.to_string()))?;
-        for (name, bytes) in &rendered {
-            write_atomic(&self.out.join(name), bytes).map_err(|error| CliError::failed(error.to_string()))?;
-        }
-        let verdict =
-            rendered.into_iter().find(|(name, _)| *name == VERDICT).map(|(_, bytes)| bytes).unwrap_or_default();
+        let verdict = rendered.iter().find(|(name, _)| *name == VERDICT).map(|(_, bytes)| bytes.clone());
+        let verdict = verdict.unwrap_or_default();
         let index = index(suites, self.exit_policy, files, trouble);
         let contents = contents(suites, &index, verdict.clone())?;
+        // The bundle first: a report without its evidence would be one that nobody can check.
         write_bundle(&self.out.join(BUNDLE), &contents).map_err(|error| CliError::failed(error.to_string()))?;
+        for (name, bytes) in &rendered {
+            write_atomic(&self.out.join(name), bytes).map_err(|error| {
+                drop(self.remove_reports());
+                CliError::failed(error.to_string())
+            })?;
+        }
         if terminal.json() {
             terminal.data(&verdict)?;
         } else {

@@ -64,9 +64,9 @@ pub(crate) struct Args {
 
 /// The gate.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
-    let config = args.target.config()?;
+    let config = args.target.config().inspect_err(|_| forget(args))?;
     let session = args.session.clone().unwrap_or_else(new_name);
-    check_names(&session, &args.release)?;
+    check_names(&session, &args.release).inspect_err(|_| forget(args))?;
     let store = args.store.clone().or(config.baselines.clone().map(PathBuf::from)).unwrap_or_else(|| BASELINES.into());
     let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
     check_folders(&out, &store)?;
@@ -115,6 +115,14 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         }
     }
     Ok(exit)
+}
+
+/// Removes old reports where the config that may name their folder cannot be read, as far as the folder is known.
+fn forget(args: &Args) {
+    let out = args.out.clone().unwrap_or_else(|| OUT.into());
+    if let Err(error) = (Outputs { out: &out, exit_policy: args.exit_policy }).remove_reports() {
+        tracing::warn!("{}", error.message());
+    }
 }
 
 /// What to do with a measurement that passed once its release is approved.

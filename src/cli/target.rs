@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser as _};
 
 use crate::base::names::{Api, HttpVersion};
 use crate::cli::error::CliError;
@@ -21,11 +21,11 @@ pub(crate) struct TargetArgs {
     target: Option<String>,
 
     /// Base URL of a target that is not in servegate.yaml, such as `http://127.0.0.1:8000`
-    #[arg(long, requires = "model")]
+    #[arg(long, requires = "model", value_parser = NonEmptyStringValueParser::new())]
     url: Option<String>,
 
     /// With --url: the model to ask for
-    #[arg(long, requires = "url")]
+    #[arg(long, requires = "url", value_parser = NonEmptyStringValueParser::new())]
     model: Option<String>,
 
     /// With --url: the HTTP interface

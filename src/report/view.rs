@@ -300,7 +300,13 @@ fn compared(design: &Design) -> String {
 
 fn difference(difference: &Difference) -> String {
     let value = |side: &Option<String>| side.clone().unwrap_or_else(|| "unknown".to_owned());
-    let allowed = if difference.allowed { "allowed" } else { "not declared under `treatment`" };
+    let unknown = difference.baseline.is_none() || difference.candidate.is_none();
+    let allowed = match difference.allowed {
+        true if unknown => "known on one side only",
+        true if difference.condition.is_nuisance() => "recorded, not compared",
+        true => "declared as treatment",
+        false => "not declared under `treatment`",
+    };
     format!("{}: {} -> {} ({allowed})", difference.condition, value(&difference.baseline), value(&difference.candidate))
 }
 

@@ -147,13 +147,20 @@ pub fn write_bundle(folder: &Path, contents: &Contents) -> Result<(), BundleErro
     Ok(remove(&old)?)
 }
 
-/// Removes a bundle, when there is one; anything else in its place is left alone.
+/// Removes a bundle, when there is one.
 ///
 /// # Errors
 ///
-/// The disk refuses.
+/// Something else is in its place, which is left alone; or the disk refuses.
 pub fn remove_bundle(folder: &Path) -> Result<(), BundleError> {
-    if folder.join(INDEX).exists() { Ok(remove(folder)?) } else { Ok(()) }
+    let is_link = folder.is_symlink();
+    if folder.join(INDEX).exists() && !is_link {
+        Ok(remove(folder)?)
+    } else if folder.exists() || is_link {
+        Err(BundleError::NotABundle { path: folder.to_owned() })
+    } else {
+        Ok(())
+    }
 }
 
 /// Reads a bundle and verifies every part of it.
@@ -183,6 +190,10 @@ pub fn read_bundle(folder: &Path) -> Result<Bundle, BundleError> {
     for (part, ids) in &index.runs {
         for id in ids {
             let path = folder.join(RUNS).join(id.short());
+            if path.is_symlink() {
+                let what = format!("runs/{} is a symbolic link; a bundle holds its runs", id.short());
+                return Err(BundleError::Changed { path, what });
+            }
             let opened = open_run(&path)?;
             if opened.id != *id {
                 let what = format!("its digest is {} and the index says {id}", opened.id);

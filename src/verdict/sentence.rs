@@ -1,8 +1,8 @@
 //! The sentence a reviewer needs: what is blocked, where, by how much, against what.
 
-use crate::base::names::Role;
+use crate::base::names::{Direction, Role};
 use crate::verdict::decide::contribution;
-use crate::verdict::judgement::{CheckJudgement, PolicyJudgement, Verdict};
+use crate::verdict::judgement::{CheckJudgement, Effect, PolicyJudgement, Verdict};
 use crate::verdict::words::{self, count};
 
 /// As many checks are named as a person reads in one breath.
@@ -78,10 +78,28 @@ fn troubles(judgement: &PolicyJudgement) -> String {
     }
 }
 
+/// A check that blocks nothing although its whole interval lies beyond the margin: with many tests it could be chance.
+fn is_suspect(check: &CheckJudgement) -> bool {
+    let beyond = |effect: &Effect| match check.metric.direction() {
+        Direction::LowerIsBetter => effect.low > check.margin,
+        Direction::HigherIsBetter => effect.high < -check.margin,
+        Direction::TwoSided => false,
+    };
+    check.verdict == Verdict::Inconclusive && check.effect.as_ref().is_some_and(beyond)
+}
+
+/// `error_rate at c4: 5.0 pp worse [2.0, 10.2], margin 1 pp, which could be chance`.
+fn suspect(check: &CheckJudgement) -> String {
+    format!("{}, which could be chance", brief(check, 1.0))
+}
+
 fn passed(judgement: &PolicyJudgement) -> String {
     let required = judgement.checks.iter().filter(|check| check.role == Role::Required).count();
     let guards = judgement.checks.iter().filter(|check| check.role == Role::Guard).count();
     let policy = &judgement.policy;
     let (required, guards) = (count(required, "required check"), count(guards, "guard"));
-    format!("{policy} passes: {required} shown inside the margin, none of {guards} shown worse")
+    let watch: Vec<String> =
+        judgement.checks.iter().filter(|check| is_suspect(check)).take(NAMED).map(suspect).collect();
+    let watch = if watch.is_empty() { String::new() } else { format!("; look at {}", watch.join(", ")) };
+    format!("{policy} passes: {required} shown inside the margin, none of {guards} shown worse{watch}")
 }

@@ -101,6 +101,17 @@ fn every_changed_byte_is_found(scene: &Scene) {
 }
 
 #[test]
+fn who_approved_it_stands_twice_and_both_must_agree() {
+    let scene = Scene::new();
+    Session { name: "mon", release: "v1", side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
+    scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs/v1").exits(0);
+    let history = scene.read("baselines/tiny/history.jsonl");
+    assert!(history.contains("\"by\":\"ada\""), "{history}");
+    fs::write(scene.path("baselines/tiny/history.jsonl"), history.replace("\"by\":\"ada\"", "\"by\":\"eve\"")).unwrap();
+    scene.line("baseline verify").exits(4).shows(&["the history says that eve approved it", "its manifest says ada"]);
+}
+
+#[test]
 fn a_release_that_fails_does_not_become_the_baseline() {
     let scene = Scene::new();
     for (release, step_ms) in [("v1", 5.0), ("v2", 80.0), ("v3", 5.0)] {

@@ -161,3 +161,31 @@ fn one_policy_is_judged_once_and_names_tell_policies_apart() {
     // They may live side by side: each gate takes one.
     scene.line("check p.yaml copy.yaml other.yaml").exits(0);
 }
+
+#[test]
+fn no_old_report_stays_when_the_new_one_cannot_be_made() {
+    let scene = Scene::new();
+    let old = |name: &str| {
+        fs::create_dir_all(scene.path("servegate-out")).unwrap();
+        fs::write(scene.path("servegate-out/junit.xml"), "<testsuites/>").unwrap();
+        fs::write(scene.path("servegate-out/verdict.json"), name).unwrap();
+    };
+    let gone = || ["junit.xml", "verdict.json"].iter().all(|file| !scene.path("servegate-out").join(file).exists());
+    fs::write(scene.path("bad.yaml"), "servegate: 1\nkind: config\ntargets: 7\n").unwrap();
+    for (line, code) in [
+        ("run --policy p.yaml --config bad.yaml --target a", 5),
+        ("run --policy p.yaml --config nowhere.yaml --target a", 4),
+        ("run --policy p.yaml --url http://127.0.0.1:1 --model m --session ../x", 64),
+    ] {
+        old("green");
+        scene.line(line).exits(code);
+        assert!(gone(), "{line}");
+    }
+    // What stands in the place of the bundle is looked at before anything is measured.
+    old("green");
+    fs::create_dir_all(scene.path("servegate-out/bundle")).unwrap();
+    fs::write(scene.path("servegate-out/bundle/mine"), "").unwrap();
+    scene.gate("http://127.0.0.1:1", "").exits(4).says(&["bundle is there and is no bundle"]);
+    assert!(gone() && scene.path("servegate-out/bundle/mine").exists());
+    scene.line("run --policy p.yaml --url http://127.0.0.1:1 --model=").exits(64);
+}

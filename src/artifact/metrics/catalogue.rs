@@ -27,8 +27,8 @@ const fn words(metric: Metric) -> Words {
             "with reasoning models the wait for something to read; an answer that never left its reasoning is infinitely late",
         ),
         Metric::Tpot => (
-            "(last content - first content) / (output tokens - 1)",
-            "an answer of one token",
+            "(last content - first content) / (output tokens - tokens of the first chunk)",
+            "an answer that came in one chunk, or at one instant",
             "the speed of decoding, however the server groups tokens into chunks",
         ),
         Metric::Itl => (

@@ -99,6 +99,25 @@ fn an_answer_of_one_token_has_no_tpot() {
 }
 
 #[test]
+fn tokens_that_came_together_say_nothing_of_their_pace() {
+    let lumped = |chunks: &[(u64, Option<u32>)], tokens: u32| {
+        let mut record = streamed(0, 0, 50, 10, 1);
+        record.chunks = chunks
+            .iter()
+            .map(|(ms, tokens)| Chunk { at: record.due + Nanos::from_millis(*ms), tokens: *tokens })
+            .collect();
+        (record.end, record.output_tokens) = (record.chunks.last().unwrap().at, Some(tokens));
+        ask(&run(vec![record]), Metric::Tpot, Statistic::P50).map(|tpot| tpot.value)
+    };
+    assert_eq!(lumped(&[(50, Some(12))], 12), Err(NoValue::Undefined), "one chunk");
+    assert_eq!(lumped(&[(50, Some(6)), (50, Some(6))], 12), Err(NoValue::Undefined), "one instant");
+    // 24 tokens, one every 10 ms, sent one by one or six at a time: the same pace.
+    near(lumped(&(0..24).map(|n| (10 * n, Some(1))).collect::<Vec<_>>(), 24).unwrap(), 10.0);
+    near(lumped(&[(50, Some(6)), (110, Some(6)), (170, Some(6)), (230, Some(6))], 24).unwrap(), 10.0);
+    near(lumped(&[(50, None), (110, None), (170, None), (230, None)], 24).unwrap(), 10.0);
+}
+
+#[test]
 fn without_a_success_times_are_infinite_and_the_rest_says_why_it_is_missing() {
     let run = run(vec![refused(0, 0), refused(1, 5)]);
     assert!(value(&run, Metric::Tpot, Statistic::P50).is_infinite());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::store::baseline::history::History;
+use crate::store::baseline::history::{Event, EventKind, History};
 use crate::store::baseline::manifest::{BaselineManifest, CURRENT, versions};
 use crate::store::baseline::{BaselineError, Baselines, run_folder};
 use crate::store::files::{FileError, checked_name};
@@ -63,6 +63,7 @@ impl Baselines {
             checked.push(event.digest);
             match BaselineManifest::find(&folder, &event.digest) {
                 Ok(Some(manifest)) => {
+                    faults.extend(misquoted(event, &manifest).map(|what| Fault { path: folder.clone(), what }));
                     let stranger = manifest.stranger(workload, &event.release);
                     faults.extend(stranger.map(|what| Fault { path: folder.clone(), what }));
                     verify_runs(&folder, &manifest, faults);
@@ -180,4 +181,21 @@ fn verify_runs(folder: &Path, manifest: &BaselineManifest, faults: &mut Vec<Faul
             faults.push(fault);
         }
     }
+}
+
+/// What the line of the history says otherwise than the manifest that it made count.
+fn misquoted(event: &Event, manifest: &BaselineManifest) -> Option<String> {
+    let own = match event.event {
+        EventKind::Initial | EventKind::Refresh | EventKind::AddSession | EventKind::Rebase => true,
+        // Decisions of their own, about a manifest that was approved before.
+        EventKind::Rollback | EventKind::Anchor => false,
+    };
+    let same = event.by == manifest.approved_by && event.at == manifest.approved_at && event.reason == manifest.reason;
+    (own && !same).then(|| {
+        format!(
+            "the history says that {} approved it at {}, and its manifest says {} at {}; restore history.jsonl from version \
+             control",
+            event.by, event.at, manifest.approved_by, manifest.approved_at
+        )
+    })
 }
