@@ -64,6 +64,7 @@ pub(crate) struct Args {
 enum Story {
     /// An FP8 key-value cache with unfused kernels: worse at small loads, better at large ones
     #[default]
+    #[value(alias = "fp8-unfused")]
     Fp8,
     /// The same with fused kernels: harmless, and must pass
     Fp8Fused,

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         terminal.say(&format!("{} in {}", count(runs.len(), "run"), args.out.display()));
     }
     for doubt in &doubts {
-        terminal.say(doubt);
+        terminal.warn(doubt);
     }
     trouble.map_or(Ok(Exit::Success), Err)
 }

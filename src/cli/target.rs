@@ -25,19 +25,19 @@ pub(crate) struct TargetArgs {
     url: Option<String>,
 
     /// With --url: the model to ask for
-    #[arg(long, requires = "url", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, requires = "url", conflicts_with = "target", value_parser = NonEmptyStringValueParser::new())]
     model: Option<String>,
 
     /// With --url: the HTTP interface
-    #[arg(long, value_parser = api_parser(), default_value_t = Api::Chat, requires = "url")]
+    #[arg(long, value_parser = api_parser(), default_value_t = Api::Chat, requires = "url", conflicts_with = "target")]
     api: Api,
 
     /// With --url: the environment variable that holds the API key
-    #[arg(long, requires = "url", value_name = "VARIABLE")]
+    #[arg(long, requires = "url", conflicts_with = "target", value_name = "VARIABLE")]
     api_key_env: Option<String>,
 
     /// With --url: ask for answers of exactly the planned length (`ignore_eos`: vLLM, SGLang, llama.cpp)
-    #[arg(long, requires = "url")]
+    #[arg(long, requires = "url", conflicts_with = "target")]
     ignore_eos: bool,
 
     /// Config file [default: servegate.yaml, where there is one]

@@ -71,9 +71,13 @@ impl Terminal {
 
     /// A line for a person, on stderr, unless `--quiet`.
     pub(crate) fn say(&mut self, line: &str) {
-        if self.global.quiet {
-            return;
+        if !self.global.quiet {
+            self.warn(line);
         }
+    }
+
+    /// Prints what nobody may miss, on stderr; also when progress is not wanted.
+    pub(crate) fn warn(&mut self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| stderr_line(line)),
             None => stderr_line(line),

@@ -331,7 +331,7 @@ fn a_few_faulty_runs_are_left_out_and_named() {
     one.candidate[0].manifest.complete = false;
     let found = judged(&policy(), &one);
     assert_eq!(found.verdict, Verdict::Pass);
-    let note = "candidate run 0 of session now does not count at c1: it was interrupted";
+    let note = "candidate run 1 of session now does not count at c1: it was interrupted";
     assert!(found.notes.iter().any(|found| found == note), "{:?}", found.notes);
 }
 

@@ -27,13 +27,16 @@ pub(super) fn cells_exist(screening: &Screening<'_>) -> Vec<Finding> {
     asked.difference(&known).map(|cell| error("cell-unknown", Some(cell), message(cell))).collect()
 }
 
-/// At most a third of a side's runs may be left out. More is no longer bad luck with some runs.
+/// At most a third of a side's runs may be left out, of controls beside a stored baseline half. More is no longer bad
+/// luck with some runs.
 pub(super) fn faulty_runs(screening: &Screening<'_>) -> Vec<Finding> {
     let judge = |seen: &[Seen<'_>], side: Side| {
         let of_side = || seen.iter().filter(|seen| seen.side == side);
         let (all, faulty) = (of_side().count(), of_side().filter(|seen| seen.fault.is_some()).count());
         let (first, fault) = of_side().find_map(|seen| Some((seen, seen.fault.as_ref()?)))?;
-        (3 * faulty > all).then(|| Finding {
+        // With a stored baseline a control is not the only one of its side.
+        let most = if side == Side::Control && screening.case.evidence.baseline.is_some() { 2 } else { 3 };
+        (most * faulty > all).then(|| Finding {
             verdict: if side == Side::Baseline { Verdict::NotComparable } else { Verdict::Error },
             code: fault.code,
             cell: Some(first.cell.name.clone()),

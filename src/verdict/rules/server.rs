@@ -213,7 +213,7 @@ mod tests {
         assert!(note(generated(0.5)).contains("not the page of all servers"));
         assert!(note(ServerEvidence { preemptions: Some(12.0), ..honest() }).contains("preempted requests 12 times"));
         let hit = ServerEvidence { cache_hits: Some(3_600.0), ..honest() };
-        assert!(note(hit).contains("90 % of the prompt tokens in candidate run 0 of session s at c1"));
+        assert!(note(hit).contains("90 % of the prompt tokens in candidate run 1 of session s at c1"));
         // 30 words are shared, and 10 tokens are the template's.
         assert_eq!(told(ServerEvidence { cache_hits: Some(1_760.0), ..honest() }).1, [""; 0]);
         assert!(note(ServerEvidence { cache_hits: Some(1_840.0), ..honest() }).contains("the plan explains 40 %"));
