@@ -11,6 +11,7 @@ use std::io::{BufReader, BufWriter};
 use servegate::artifact::codec::read::read;
 use servegate::artifact::codec::write::RecordWriter;
 use servegate::artifact::record::{Chunk, Outcome, Record, TokenSource};
+use servegate::base::digest::Digest;
 use servegate::base::rng::Stream;
 use servegate::base::units::Nanos;
 
@@ -109,6 +110,7 @@ impl Maker {
             reasoning_tokens: None,
             tokens_from: TokenSource::Usage,
             text_bytes: 4 * u64::from(TOKENS),
+            text_digest: Some(Digest::of(&request.to_le_bytes()).into()),
             finish: Some("length".to_owned()),
             outcome: Outcome::Ok,
             detail: None,

@@ -1,6 +1,7 @@
 //! One request of a run. Instants are on the run's monotonic origin and stored in whole
 //! microseconds; a record is made in that resolution, so that what is read back equals what was measured.
 
+use crate::base::digest::ShortDigest;
 use crate::base::units::Nanos;
 pub use crate::wire::decoded::{Chunk, Outcome, TokenSource};
 
@@ -43,6 +44,9 @@ pub struct Record {
     pub tokens_from: TokenSource,
     /// Length of the answer's text in bytes, reasoning included: what the token counts are measured against.
     pub text_bytes: u64,
+    /// Digest of that text, to tell whether two answers say the same; none without text, and where no digest was
+    /// stored.
+    pub text_digest: Option<ShortDigest>,
     /// Finish reason as the server gave it, bounded to 64 bytes.
     pub finish: Option<String>,
     /// Whether it counts as a success, and if not, why.

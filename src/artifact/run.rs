@@ -67,6 +67,21 @@ pub struct Manifest {
     pub records: Digest,
     /// Number of records.
     pub record_count: u64,
+    /// What the answers say, where it was kept; in a file of its own that stays where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub texts: Option<Texts>,
+}
+
+/// The texts that were kept of a run's answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Texts {
+    /// Digest of the stored bytes.
+    pub digest: Digest,
+    /// Answers in the file.
+    pub answers: u64,
+    /// Answers that are not, or of which only the beginning is, because there was no more room.
+    pub cut: u64,
 }
 
 /// What carried the requests.

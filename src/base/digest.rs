@@ -25,6 +25,40 @@ impl Digest {
     }
 }
 
+/// The first 64 bits of a [`Digest`], where many are stored and only equality is asked: whether two answers are the
+/// same text. Two different ones of ten million agree by chance once in 370,000 times. Its text form is 16 lower-case
+/// hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct ShortDigest(pub u64);
+
+/// The text is not 16 lower-case hexadecimal digits.
+#[derive(Debug, thiserror::Error)]
+#[error("not a short digest: expected 16 lower-case hexadecimal digits")]
+pub struct NotAShortDigest;
+
+impl From<Digest> for ShortDigest {
+    fn from(digest: Digest) -> Self {
+        Self(digest.0.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)))
+    }
+}
+
+impl From<ShortDigest> for String {
+    fn from(digest: ShortDigest) -> Self {
+        format!("{:016x}", digest.0)
+    }
+}
+
+impl TryFrom<String> for ShortDigest {
+    type Error = NotAShortDigest;
+
+    fn try_from(text: String) -> Result<Self, NotAShortDigest> {
+        let digits = text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let number = digits.then(|| u64::from_str_radix(&text, 16).ok()).flatten();
+        number.map(Self).ok_or(NotAShortDigest)
+    }
+}
+
 /// Builds a [`Digest`] piece by piece.
 #[derive(Clone, Default)]
 pub struct Hasher(Sha256);
@@ -117,6 +151,17 @@ mod tests {
         for bad in ["", "sha256:", "ba7816", "sha256:BA7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"]
         {
             assert!(bad.parse::<Digest>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_short_digest_is_the_start_of_the_long_one() {
+        let short = ShortDigest::from(Digest::of(b"abc"));
+        assert_eq!(String::from(short), "ba7816bf8f01cfea");
+        assert_eq!(ShortDigest::try_from("ba7816bf8f01cfea".to_owned()).unwrap(), short);
+        assert_eq!(ShortDigest::try_from(String::from(ShortDigest(7))).unwrap(), ShortDigest(7));
+        for bad in ["", "7", "BA7816bf8f01cfea", "+a7816bf8f01cfea", "ba7816bf8f01cfea0"] {
+            assert!(ShortDigest::try_from(bad.to_owned()).is_err(), "{bad}");
         }
     }
 }

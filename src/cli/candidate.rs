@@ -7,6 +7,7 @@ use crate::cli::deployment::Deployment;
 use crate::cli::error::CliError;
 use crate::cli::files::Suite;
 use crate::cli::gate::Gathered;
+use crate::cli::resume::Resumed;
 use crate::cli::session::{Measured, Session, interleave};
 use crate::cli::signals::Interrupt;
 use crate::cli::terminal::Terminal;
@@ -24,6 +25,10 @@ pub(crate) struct CandidateSession<'a> {
     pub(crate) controls: u32,
     /// Folder that gets one folder per run.
     pub(crate) out: PathBuf,
+    /// Whether to keep what the answers say.
+    pub(crate) keep_text: bool,
+    /// Whether whole runs of the session that are there already stay, and only the others are measured.
+    pub(crate) resume: bool,
 }
 
 /// What is measured, and who watches.
@@ -53,12 +58,16 @@ impl CandidateSession<'_> {
             );
         }
         let release = |side| if side == Side::Candidate { self.release } else { baseline }.to_owned();
-        let session = Session {
-            plan: &suite.plan,
-            name: self.name,
-            runs: interleave(self.runs, controls).into_iter().map(|side| (side, release(side))).collect(),
-            out: &self.out,
+        let runs: Vec<_> = interleave(self.runs, controls).into_iter().map(|side| (side, release(side))).collect();
+        let kept = if self.resume && self.out.is_dir() {
+            let resumed = Resumed::find(&self.out, Some(self.name))?;
+            resumed.check(&suite.plan, &runs)?;
+            resumed.enter(stage.terminal)?
+        } else {
+            Vec::new()
         };
+        let session =
+            Session { plan: &suite.plan, name: self.name, runs, out: &self.out, keep_text: self.keep_text, kept };
         let Measured { runs, trouble } = session.measure(stage.deployment, stage.interrupt, stage.terminal);
         for stored in &runs {
             let part = if stored.manifest.side == Side::Control { Part::Control } else { Part::Candidate };

@@ -112,6 +112,8 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             runs: suite.runs(),
             controls: suite.controls(),
             out: outputs.runs(&suite.workload.name, CANDIDATE),
+            keep_text: false,
+            resume: false,
         };
         let mut stage = Stage { deployment: &mut deployment, interrupt: &interrupt, terminal };
         trouble = candidate.measure(&suite, &mut evidence, &mut stage)?;
@@ -145,6 +147,8 @@ fn baseline(
         name,
         runs: (0..RUNS_PER_SESSION).map(|_| (Side::Baseline, BASELINE.to_owned())).collect(),
         out: &folder.join("runs").join(workload),
+        keep_text: false,
+        kept: Vec::new(),
     };
     let Measured { runs, trouble } = session.measure(stage.deployment, stage.interrupt, stage.terminal);
     if let Some(error) = trouble {

@@ -11,6 +11,7 @@ use crate::base::words::count;
 use crate::cli::deployment::Live;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
+use crate::cli::resume::Resumed;
 use crate::cli::session::{Measured, Session, check_names, new_name};
 use crate::cli::signals::Interrupt;
 use crate::cli::table;
@@ -18,7 +19,7 @@ use crate::cli::target::TargetArgs;
 use crate::cli::terminal::Terminal;
 use crate::cli::trust;
 use crate::store::files::check_writable;
-use crate::store::runs::read_run;
+use crate::store::runs::{StoredRun, read_run};
 use crate::verdict::counting::{Uncounted, uncounted};
 
 /// Measure a target and keep the runs
@@ -50,8 +51,16 @@ pub(crate) struct Args {
     session: Option<String>,
 
     /// Folder that gets one folder per run
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "resume")]
+    out: Option<PathBuf>,
+
+    /// Continue the session in this folder, which was interrupted or killed: only its missing runs are measured
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    resume: Option<PathBuf>,
+
+    /// Keep what the answers say, in a file beside the records of each run
+    #[arg(long)]
+    keep_text: bool,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -64,43 +73,58 @@ enum SideArg {
 /// Measures and shows what was measured.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let target = args.target.target(&args.target.config()?)?;
-    let name = args.session.clone().unwrap_or_else(new_name);
+    let resumed = args.resume.as_deref().map(|folder| Resumed::find(folder, args.session.as_deref())).transpose()?;
+    let name = match &resumed {
+        Some(resumed) => resumed.session.clone(),
+        None => args.session.clone().unwrap_or_else(new_name),
+    };
     check_names(&name, &args.release)?;
     let (_, plan) = files::workload(&args.workload, terminal)?;
     trust::admit(&plan)?;
-    check_writable(&args.out).map_err(|error| CliError::failed(error.to_string()))?;
+    // clap sees to it that there is one of the two.
+    let out = args.out.as_ref().or(args.resume.as_ref()).cloned().unwrap_or_default();
+    check_writable(&out).map_err(|error| CliError::failed(error.to_string()))?;
     let side = match args.side {
         SideArg::Baseline => Side::Baseline,
         SideArg::Candidate => Side::Candidate,
     };
     let interrupt = Interrupt::listen()?;
     let mut deployment = Live::new(target, Conditions::new(), interrupt.clone())?;
-    let session = Session {
-        plan: &plan,
-        name: &name,
-        runs: (0..args.runs).map(|_| (side, args.release.clone())).collect(),
-        out: &args.out,
+    let runs: Vec<_> = (0..args.runs).map(|_| (side, args.release.clone())).collect();
+    let kept = match resumed {
+        Some(resumed) => {
+            resumed.check(&plan, &runs)?;
+            resumed.enter(terminal)?
+        }
+        None => Vec::new(),
     };
+    let session = Session { plan: &plan, name: &name, runs, out: &out, keep_text: args.keep_text, kept };
     let Measured { runs, trouble } = session.measure(&mut deployment, &interrupt, terminal);
+    show(&runs, &session, terminal)?;
+    trouble.map_or(Ok(Exit::Success), Err)
+}
+
+/// The table of what was measured, and which runs do not count.
+fn show(runs: &[StoredRun], session: &Session<'_>, terminal: &mut Terminal) -> Result<(), CliError> {
     let (mut rows, mut doubts) = (Vec::new(), Vec::new());
-    for stored in &runs {
+    for stored in runs {
         let run = read_run(&stored.path).map_err(|error| CliError::failed(error.to_string()))?;
         let faults = uncounted(&run);
         let number = run.manifest.sequence.saturating_add(1);
-        rows.extend(table::rows(&run, &plan, &faults));
+        rows.extend(table::rows(&run, session.plan, &faults));
         doubts.extend(faults.into_iter().map(|Uncounted { cells, seen, fix }| {
             format!("warning: run {number} does not count at {}: it {seen}; {fix}", cells.join(", "))
         }));
     }
     if terminal.json() {
         let paths: Vec<String> = runs.iter().map(|stored| stored.path.display().to_string()).collect();
-        terminal.data_json(&json!({ "session": name, "runs": paths, "cells": rows }))?;
+        terminal.data_json(&json!({ "session": session.name, "runs": paths, "cells": rows }))?;
     } else if !rows.is_empty() {
         terminal.data(table::render(&rows).as_bytes())?;
-        terminal.say(&format!("{} in {}", count(runs.len(), "run"), args.out.display()));
+        terminal.say(&format!("{} in {}", count(runs.len(), "run"), session.out.display()));
     }
     for doubt in &doubts {
         terminal.warn(doubt);
     }
-    trouble.map_or(Ok(Exit::Success), Err)
+    Ok(())
 }

@@ -49,6 +49,10 @@ pub(crate) struct Args {
     #[arg(long)]
     session: Option<String>,
 
+    /// Continue this session, which was interrupted or killed: only its missing runs are measured
+    #[arg(long, value_name = "SESSION", conflicts_with = "session")]
+    resume: Option<String>,
+
     /// Folder of the baselines [default: baselines]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
@@ -56,6 +60,10 @@ pub(crate) struct Args {
     /// Folder of the reports [default: servegate-out]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+
+    /// Keep what the answers say, in a file beside the records of each run; bundles and baselines do not take it
+    #[arg(long)]
+    keep_text: bool,
 
     /// What the verdict does to the exit code
     #[arg(long, value_enum, default_value_t)]
@@ -65,7 +73,7 @@ pub(crate) struct Args {
 /// The gate.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let config = args.target.config().inspect_err(|_| forget(args))?;
-    let session = args.session.clone().unwrap_or_else(new_name);
+    let session = args.resume.clone().or_else(|| args.session.clone()).unwrap_or_else(new_name);
     check_names(&session, &args.release).inspect_err(|_| forget(args))?;
     let store = args.store.clone().or(config.baselines.clone().map(PathBuf::from)).unwrap_or_else(|| BASELINES.into());
     let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
@@ -76,6 +84,9 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let target = args.target.target(&config)?;
     let suites = files::suites(&args.policy, terminal)?;
     suites.iter().try_for_each(|suite| trust::admit(&suite.plan))?;
+    if args.resume.is_some() {
+        something_to_resume(&suites, &outputs, &session)?;
+    }
     let baselines = Baselines::at(&store);
     let interrupt = Interrupt::listen()?;
 
@@ -98,6 +109,8 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             runs: args.runs.unwrap_or_else(|| suite.runs()),
             controls: args.controls.unwrap_or_else(|| suite.controls()),
             out: outputs.runs(&suite.workload.name, &session),
+            keep_text: args.keep_text,
+            resume: args.resume.is_some(),
         };
         trouble = match Live::new(target.clone(), gathered.declared(), interrupt.clone()) {
             Ok(mut live) => {
@@ -123,6 +136,17 @@ fn forget(args: &Args) {
     if let Err(error) = (Outputs { out: &out, exit_policy: args.exit_policy }).remove_reports() {
         tracing::warn!("{}", error.message());
     }
+}
+
+/// Refuses to continue a session of which nothing is there.
+fn something_to_resume(suites: &[Suite], outputs: &Outputs<'_>, session: &str) -> Result<(), CliError> {
+    let folder = |suite: &Suite| outputs.runs(&suite.workload.name, session);
+    if suites.iter().any(|suite| folder(suite).is_dir()) {
+        return Ok(());
+    }
+    let places: Vec<String> = suites.iter().map(|suite| folder(suite).display().to_string()).collect();
+    Err(CliError::usage(format!("no session `{session}` can be continued: there is no {}", places.join(" and no ")))
+        .hint("`--resume` takes the name of the session's folder; start a new session without it"))
 }
 
 /// What to do with a measurement that passed once its release is approved.
@@ -238,6 +262,8 @@ mod tests {
             name: "one",
             runs: vec![(Side::Baseline, "v1".to_owned()); 2],
             out: &path("runs"),
+            keep_text: false,
+            kept: Vec::new(),
         };
         let Measured { trouble, .. } = session.measure(&mut engine, &interrupt, &mut terminal);
         assert!(trouble.is_none());
@@ -257,6 +283,8 @@ mod tests {
                 runs: suite.runs(),
                 controls: suite.controls(),
                 out: outputs.runs("tiny", session),
+                keep_text: false,
+                resume: false,
             };
             let mut stage = Stage { deployment: &mut engine, interrupt: &interrupt, terminal: &mut terminal };
             assert!(candidate.measure(&suite, &mut evidence, &mut stage).unwrap().is_none());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use jiff::{Timestamp, Unit};
 
@@ -14,12 +15,13 @@ use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::cli::deployment::{Boot, Deployment};
 use crate::cli::error::{CliError, Exit};
+use crate::cli::progress::Progress;
 use crate::cli::signals::Interrupt;
 use crate::cli::terminal::Terminal;
 use crate::loadgen::codec::Codec;
 use crate::loadgen::drive::Stop;
 use crate::loadgen::event::Event;
-use crate::loadgen::pass::{Passed, pass};
+use crate::loadgen::pass::{Passed, pass_with_texts};
 use crate::plan::request::{Plan, PlannedCell};
 use crate::plan::{self};
 use crate::store::files::checked_name;
@@ -36,6 +38,10 @@ pub(crate) struct Session<'a> {
     pub(crate) runs: Vec<(Side, String)>,
     /// Folder that gets one folder per run.
     pub(crate) out: &'a Path,
+    /// Whether to keep what the answers say.
+    pub(crate) keep_text: bool,
+    /// Runs of the session that are there already; they are not measured again.
+    pub(crate) kept: Vec<StoredRun>,
 }
 
 /// What a session left behind.
@@ -94,10 +100,15 @@ impl Session<'_> {
         terminal: &mut Terminal,
     ) -> Measured {
         let mut measured = Measured { runs: Vec::new(), trouble: None };
-        let mut said_unread = false;
+        let (mut said_unread, mut first) = (false, true);
         for (at, (side, release)) in self.runs.iter().enumerate() {
             let sequence = u32::try_from(at).unwrap_or(u32::MAX);
-            let mut seen = Seen { terminal, interrupt, first: at == 0, said_unread: &mut said_unread };
+            if let Some(kept) = self.kept.iter().find(|run| run.manifest.sequence == sequence) {
+                measured.runs.push(kept.clone());
+                continue;
+            }
+            let mut seen = Seen { terminal, interrupt, first, said_unread: &mut said_unread };
+            first = false;
             let number = Numbered { side: *side, release, sequence };
             match self.run(deployment, &number, &mut seen) {
                 Ok(Ran { stored, trouble }) => {
@@ -183,6 +194,7 @@ impl Session<'_> {
             complete: false,
             records: Digest::of(b""),
             record_count: 0,
+            texts: None,
         };
         self.pass(&codec, manifest, &mut boot, seen)
     }
@@ -193,12 +205,15 @@ impl Session<'_> {
         let draft = Manifest { cells: cells.iter().map(|cell| planned(cell)).collect(), ..draft };
         let folder = self.folder(&draft);
         let mut writer = RunWriter::create(&folder, &draft).map_err(|error| failed(&error))?;
-        let total = cells.iter().map(|cell| u64::try_from(cell.requests.len()).unwrap_or(u64::MAX)).sum();
-        seen.terminal.start_bar(total, "");
-        let mut before = 0;
-        let mut watch = |event: Event<'_>| seen.watch(&event, &mut before);
-        let mut sink = |record: Record| writer.record(&record);
-        let passed = pass(&cells, codec, boot.transport.as_mut(), &mut sink, &mut watch);
+        if self.keep_text {
+            writer = writer.keep_texts().map_err(|error| failed(&error))?;
+        }
+        let mut progress = Progress::new(&cells, self.runs_after(draft.sequence));
+        seen.terminal.start_bar(progress.requests().1, "");
+        let start = Instant::now();
+        let mut watch = |event: Event<'_>| seen.watch(&event, &mut progress, start);
+        let mut sink = |record: Record, text: String| writer.text(&record, &text);
+        let passed = pass_with_texts(&cells, codec, boot.transport.as_mut(), &mut sink, &mut watch);
         let Passed { cells, stop } = passed.map_err(|error| {
             failed(&error).hint(format!("what was measured before is in {}.partial", folder.display()))
         })?;
@@ -207,6 +222,13 @@ impl Session<'_> {
         let stored = stored.map_err(|error| failed(&error))?;
         let trouble = stop.map(|stop| seen.trouble(&stop, &stored));
         Ok(Ran { stored, trouble })
+    }
+
+    /// Runs that are still to be measured after this one.
+    fn runs_after(&self, sequence: u32) -> u32 {
+        let all = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
+        let kept = self.kept.iter().filter(|run| run.manifest.sequence > sequence).count();
+        all.saturating_sub(sequence.saturating_add(1)).saturating_sub(u32::try_from(kept).unwrap_or(u32::MAX))
     }
 
     fn visit_order(&self, sequence: u32) -> Vec<&PlannedCell> {
@@ -241,12 +263,16 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    fn watch(&mut self, event: &Event<'_>, before: &mut u64) {
+    fn watch(&mut self, event: &Event<'_>, progress: &mut Progress, start: Instant) {
+        let at = Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         match event {
-            Event::CellStarted { cell, .. } => self.terminal.set_bar(*before, cell),
+            Event::CellStarted { cell, .. } => {
+                progress.started(cell, at);
+                self.terminal.set_bar(progress.requests().0, cell, || progress.left(at));
+            }
             Event::Progress { cell, .. } => {
-                *before = before.saturating_add(1);
-                self.terminal.set_bar(*before, cell);
+                progress.request_ended(cell, at);
+                self.terminal.set_bar(progress.requests().0, cell, || progress.left(at));
             }
             Event::CountersUnread { cell, cause } => {
                 tracing::info!("cell {cell}: the server's counters are unknown: {cause}");
@@ -258,6 +284,7 @@ impl Seen<'_> {
                 }
             }
             Event::CellEnded { evidence, blocked } => {
+                progress.cell_ended(&evidence.name, at);
                 tracing::info!(
                     "cell {}: {} requests, decoder made it wait {blocked}",
                     evidence.name,

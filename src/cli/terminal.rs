@@ -1,14 +1,16 @@
 //! The terminal: data on stdout, everything else on stderr. Colour is an extra and never carries meaning alone.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
+use crate::base::units::Nanos;
 use crate::cli::Global;
 use crate::cli::error::CliError;
+use crate::cli::progress::words;
 use crate::report::escape;
 use crate::spec;
 
@@ -16,7 +18,14 @@ use crate::spec;
 pub(crate) struct Terminal {
     global: Global,
     bar: Option<ProgressBar>,
+    /// Steps of the progress display.
+    total: u64,
+    /// When it last said something.
+    said: Option<Instant>,
 }
+
+/// The time between two lines of progress where stderr is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
 
 impl Terminal {
     /// Sets up logging too: it belongs to stderr like all that is not data.
@@ -35,7 +44,7 @@ impl Terminal {
         if tracing::subscriber::set_global_default(subscriber).is_err() {
             tracing::debug!("logging was already set up");
         }
-        Self { global, bar: None }
+        Self { global, bar: None, total: 0, said: None }
     }
 
     /// Whether the result is wanted as JSON.
@@ -96,9 +105,10 @@ impl Terminal {
         }
     }
 
-    /// Starts a progress display of `total` steps: a bar on a terminal, nothing elsewhere (the caller
-    /// says a line per run, which is what a CI log wants).
+    /// Starts a progress display of `total` steps: a bar on a terminal, a line from time to time elsewhere.
     pub(crate) fn start_bar(&mut self, total: u64, what: &str) {
+        self.total = total;
+        self.said = Some(Instant::now());
         if self.global.quiet || !io::stderr().is_terminal() {
             return;
         }
@@ -111,12 +121,31 @@ impl Terminal {
         self.bar = Some(bar);
     }
 
-    /// Moves the progress display.
-    pub(crate) fn set_bar(&mut self, position: u64, what: &str) {
+    /// Moves the progress display; `left` is asked when something is shown. Without a terminal it is a line, the
+    /// first after [`LINE_EVERY`]: a CI log shows that something goes on and is not flooded.
+    pub(crate) fn set_bar(&mut self, position: u64, what: &str, left: impl FnOnce() -> Option<Nanos>) {
+        if self.global.quiet {
+            return;
+        }
+        let now = Instant::now();
+        let due = self.said.is_none_or(|said| now.duration_since(said) >= self.pace());
         if let Some(bar) = &self.bar {
             bar.set_position(position);
-            bar.set_message(what.to_owned());
+            if due {
+                let left = left().map_or_else(String::new, |left| format!(", {} left", words(left)));
+                bar.set_message(format!("{what}{left}"));
+                self.said = Some(now);
+            }
+        } else if due {
+            let left = left().map_or_else(|| "time left unknown".to_owned(), |left| format!("{} left", words(left)));
+            stderr_line(&format!("{what}: {position} of {} requests, {left}", self.total));
+            self.said = Some(now);
         }
+    }
+
+    /// The time between two estimates: a bar may be looked at all the time.
+    const fn pace(&self) -> Duration {
+        if self.bar.is_some() { Duration::from_millis(500) } else { LINE_EVERY }
     }
 
     /// Ends the progress display.

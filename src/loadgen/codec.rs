@@ -38,11 +38,11 @@ impl Codec {
         }
     }
 
-    /// The record of a measured request that has ended, in the stored resolution.
-    pub fn record(&self, cell: &PlannedCell, request: &PlannedRequest, exchange: &Exchange) -> Record {
+    /// The record of a measured request that has ended, in the stored resolution, and the text of its answer.
+    pub fn record(&self, cell: &PlannedCell, request: &PlannedRequest, exchange: &Exchange) -> (Record, String) {
         let decoded = self.dialect.decode(exchange, self.template.wanted(request.output_tokens));
         let stored = Nanos::to_stored_resolution;
-        Record {
+        let record = Record {
             cell: cell.name.clone(),
             request: request.number,
             due: stored(exchange.due),
@@ -61,10 +61,12 @@ impl Codec {
             reasoning_tokens: decoded.reasoning_tokens,
             tokens_from: decoded.tokens_from,
             text_bytes: decoded.text_bytes,
+            text_digest: (decoded.text_bytes > 0).then(|| decoded.text.into()),
             finish: decoded.finish.map(|finish| self.without_key(finish)),
             outcome: decoded.outcome,
             detail: decoded.detail.map(|detail| self.without_key(detail)),
-        }
+        };
+        (record, self.without_key(decoded.said))
     }
 }
 
@@ -74,6 +76,7 @@ mod tests {
 
     use super::*;
     use crate::artifact::record::Outcome;
+    use crate::base::digest::Digest;
     use crate::base::names::Api;
     use crate::loadgen::scripted::cell;
     use crate::spec::workload::Load;
@@ -107,7 +110,9 @@ mod tests {
             end: Nanos(20_500),
             failure: None,
         };
-        let record = codec.record(&cell, request, &exchange);
+        let (record, text) = codec.record(&cell, request, &exchange);
+        assert_eq!((text.as_str(), record.text_bytes), ("a", 1));
+        assert_eq!(record.text_digest, Some(Digest::of(b"a").into()));
         assert_eq!((record.cell.as_str(), record.request, record.outcome), ("c1", 2, Outcome::Ok));
         let instants = [record.due, record.sent, record.first_byte.unwrap(), record.chunks[0].at, record.end];
         assert_eq!(instants, [1_000, 3_000, 10_000, 10_000, 21_000].map(Nanos));

@@ -26,6 +26,9 @@ const QUEUE: usize = 64;
 /// Takes the records.
 pub type Sink<'a, E> = dyn FnMut(Record) -> Result<(), E> + Send + 'a;
 
+/// Takes the records with the text of each answer (its first [`KEPT`](crate::wire::decoded::KEPT) bytes).
+pub type TextSink<'a, E> = dyn FnMut(Record, String) -> Result<(), E> + Send + 'a;
+
 /// How a pass went.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passed {
@@ -45,6 +48,20 @@ pub fn pass<E: Send>(
     codec: &Codec,
     transport: &mut dyn Transport,
     sink: &mut Sink<'_, E>,
+    events: &mut dyn FnMut(Event<'_>),
+) -> Result<Passed, E> {
+    pass_with_texts(cells, codec, transport, &mut |record, _text| sink(record), events)
+}
+
+/// As [`pass`], for a sink that wants to know what the answers say.
+///
+/// # Errors
+/// The sink's error, as with [`pass`].
+pub fn pass_with_texts<E: Send>(
+    cells: &[&PlannedCell],
+    codec: &Codec,
+    transport: &mut dyn Transport,
+    sink: &mut TextSink<'_, E>,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Passed, E> {
     thread::scope(|scope| {
@@ -86,8 +103,11 @@ pub fn pass<E: Send>(
 /// A measured request that has ended, on its way to the decoder.
 type Arrival<'p> = (&'p PlannedCell, &'p PlannedRequest, Box<Exchange>);
 
-fn write_records<E>(arrivals: &Receiver<Arrival<'_>>, codec: &Codec, sink: &mut Sink<'_, E>) -> Result<(), E> {
-    arrivals.iter().try_for_each(|(cell, request, exchange)| sink(codec.record(cell, request, &exchange)))
+fn write_records<E>(arrivals: &Receiver<Arrival<'_>>, codec: &Codec, sink: &mut TextSink<'_, E>) -> Result<(), E> {
+    arrivals.iter().try_for_each(|(cell, request, exchange)| {
+        let (record, text) = codec.record(cell, request, &exchange);
+        sink(record, text)
+    })
 }
 
 /// What was seen of a phase.

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::base::digest::Digest;
 use crate::base::units::Nanos;
 
+/// Most bytes of an answer's text that are kept while it is decoded.
+pub const KEPT: usize = 256 << 10;
+
 /// A response, decoded. Instants are on the run's origin, as the transport stamped them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
@@ -35,6 +38,8 @@ pub struct Decoded {
     pub text: Digest,
     /// Length of that text in bytes.
     pub text_bytes: u64,
+    /// That text itself, as far as [`KEPT`] goes.
+    pub said: String,
     /// Success, or the kind of failure.
     pub outcome: Outcome,
     /// For a failure: what was seen, one bounded line without control characters.

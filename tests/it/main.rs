@@ -24,6 +24,7 @@ mod outputs;
 mod phases;
 mod reference;
 mod restart;
+mod resume;
 mod secrets;
 mod selfcheck;
 mod stored;

@@ -108,6 +108,7 @@ impl Session<'_> {
             complete: false,
             records: Digest::of(b""),
             record_count: 0,
+            texts: None,
         }
     }
 }

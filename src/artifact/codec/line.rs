@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::artifact::codec::quoted;
 use crate::artifact::record::{Chunk, Outcome, Record, TokenSource};
+use crate::base::digest::ShortDigest;
 use crate::base::units::Nanos;
 
 /// Longest cell name, in bytes.
@@ -63,6 +64,8 @@ pub(super) struct Line<'a> {
     #[serde(default, skip_serializing_if = "is_zero")]
     text_bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    text_digest: Option<ShortDigest>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     finish: Option<Cow<'a, str>>,
     outcome: Outcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,6 +115,7 @@ impl<'a> From<&'a Record> for Line<'a> {
             reasoning_tokens: record.reasoning_tokens,
             tokens_from: record.tokens_from,
             text_bytes: record.text_bytes,
+            text_digest: record.text_digest,
             finish: record.finish.as_deref().map(Cow::Borrowed),
             outcome: record.outcome,
             detail: record.detail.as_deref().map(Cow::Borrowed),
@@ -160,6 +164,7 @@ impl Line<'_> {
             reasoning_tokens: self.reasoning_tokens,
             tokens_from: self.tokens_from,
             text_bytes: self.text_bytes,
+            text_digest: self.text_digest,
             finish: self.finish.map(Cow::into_owned),
             outcome: self.outcome,
             detail: self.detail.map(Cow::into_owned),
@@ -186,6 +191,9 @@ pub(super) fn check(record: &Record) -> Result<(), String> {
     }
     record.finish.as_deref().map_or(Ok(()), |finish| text("finish", finish, MAX_FINISH))?;
     record.detail.as_deref().map_or(Ok(()), |detail| text("detail", detail, MAX_DETAIL))?;
+    if record.text_digest.is_some() && record.text_bytes == 0 {
+        return Err("`text_digest` is there and `text_bytes` is not".to_owned());
+    }
 
     let mut before = ("due", record.due);
     let steps = [("sent", Some(record.sent)), ("head", record.head), ("first_byte", record.first_byte)];
@@ -303,7 +311,7 @@ mod tests {
         let text = serde_json::to_string(&Line::from(&samples::streamed(3, 1_000, 50, 10, 3))).unwrap();
         assert_eq!(
             text,
-            r#"{"cell":"c8","request":3,"due_us":1000000,"sent_us":1000000,"head_us":1050000,"first_byte_us":1050000,"first_answer_us":1050000,"gaps_us":[50000,10000,10000],"end_us":1070000,"prompt_tokens":512,"cached_tokens":0,"output_tokens":3,"tokens_from":"usage","text_bytes":12,"finish":"length","outcome":"ok"}"#
+            r#"{"cell":"c8","request":3,"due_us":1000000,"sent_us":1000000,"head_us":1050000,"first_byte_us":1050000,"first_answer_us":1050000,"gaps_us":[50000,10000,10000],"end_us":1070000,"prompt_tokens":512,"cached_tokens":0,"output_tokens":3,"tokens_from":"usage","text_bytes":12,"text_digest":"00000000000000ff","finish":"length","outcome":"ok"}"#
         );
         let mut unknown = samples::streamed(3, 1_000, 50, 10, 3);
         unknown.chunks.iter_mut().for_each(|chunk| chunk.tokens = None);
@@ -326,6 +334,7 @@ mod tests {
         assert!(broken(|r| r.chunks.swap(0, 1)).contains("`chunk` is earlier than `chunk`"));
         assert!(broken(|r| r.end = Nanos(r.end.0 + 1)).contains("whole microseconds"));
         assert!(broken(|r| r.first_answer = Some(r.due)).contains("not among the chunks"));
+        assert!(broken(|r| r.text_bytes = 0).contains("`text_bytes` is not"));
         assert!(broken(|r| r.detail = Some("a\u{1b}[31m".to_owned())).contains("control character"));
         assert!(broken(|r| r.finish = Some("x".repeat(65))).contains("longer than 64"));
     }

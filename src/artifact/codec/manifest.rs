@@ -186,6 +186,7 @@ pub(crate) mod tests {
             complete: true,
             records: Digest::of(b""),
             record_count: u64::try_from(records.len()).unwrap(),
+            texts: None,
         }
     }
 

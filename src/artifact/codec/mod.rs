@@ -94,6 +94,7 @@ pub(crate) mod samples {
     use proptest::prelude::*;
 
     use crate::artifact::record::{Chunk, Outcome, Record, TokenSource};
+    use crate::base::digest::ShortDigest;
     use crate::base::units::Nanos;
 
     /// A successful request of cell `c8`: due at `due_ms`, content every `gap_ms` after `ttft_ms`.
@@ -121,6 +122,7 @@ pub(crate) mod samples {
             reasoning_tokens: None,
             tokens_from: TokenSource::Usage,
             text_bytes: 4 * u64::from(tokens),
+            text_digest: (tokens > 0).then_some(ShortDigest(0xff)),
             finish: Some("length".to_owned()),
             outcome: Outcome::Ok,
             detail: None,
@@ -193,6 +195,7 @@ pub(crate) mod samples {
                     reasoning_tokens: counts.0,
                     tokens_from: if usage { TokenSource::Usage } else { TokenSource::Chunks },
                     text_bytes: u64::from(request),
+                    text_digest: (request > 0 && usage).then_some(ShortDigest(at.rotate_right(8))),
                     finish,
                     outcome,
                     detail,

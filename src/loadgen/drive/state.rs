@@ -175,7 +175,8 @@ impl<'p, 't> State<'p, 't> {
         let phase = self.shown.len().saturating_sub(1);
         let Some(shown) = self.shown.last_mut() else { return };
         if measured.is_some() {
-            shown.window_start.get_or_insert(due);
+            // Ends are reported in the order in which they are read: a slot that was free earlier may be filled later.
+            shown.window_start = Some(shown.window_start.map_or(due, |start| start.min(due)));
             self.measuring += 1;
         }
         self.in_flight.insert(id, measured.map(|request| Flight { phase, request, due }));

@@ -5,7 +5,7 @@ use crate::artifact::run::ConnectionCap;
 use crate::loadgen::scripted::{Script, Scripted, cell, compose};
 use crate::plan::build;
 use crate::spec::workload::{Burst, Cell, Lengths, Phase, Workload};
-use crate::wire::transport::Failure;
+use crate::wire::transport::{Failure, Outbound, Wake};
 
 /// Drives a cell; gives the numbers of the measured requests in the order of their ends too.
 fn run(cell: &PlannedCell, transport: &mut Scripted) -> (Driven, Vec<u32>) {
@@ -322,5 +322,61 @@ proptest::proptest! {
             in_flight += step;
             proptest::prop_assert!(in_flight <= i64::from(slots));
         }
+    }
+}
+
+/// Tells of two ends in the wrong order, as a transport does whose connections are read in turn.
+struct Swapped {
+    inner: Scripted,
+    held: Option<Box<Exchange>>,
+}
+
+impl Transport for Swapped {
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn prepare(&mut self, in_flight: usize) {
+        self.inner.prepare(in_flight);
+    }
+
+    fn submit(&mut self, request: Outbound) {
+        self.inner.submit(request);
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Wake {
+        if let Some(held) = self.held.take() {
+            return Wake::Ended(held);
+        }
+        match self.inner.wait(until) {
+            Wake::Ended(first) => match self.inner.wait(Some(first.end + Nanos::from_millis(60))) {
+                Wake::Ended(second) => {
+                    self.held = Some(first);
+                    Wake::Ended(second)
+                }
+                Wake::Reached | Wake::Interrupted => Wake::Ended(first),
+            },
+            other => other,
+        }
+    }
+
+    fn abandon(&mut self) {
+        self.inner.abandon();
+    }
+}
+
+#[test]
+fn the_window_begins_with_the_earliest_due_instant_in_whatever_order_ends_are_told() {
+    for warmup in 1..8 {
+        let cell = cell("c4", Load::Closed { concurrency: 4 }, warmup, 20);
+        let mut transport = Swapped { inner: Scripted::new(UNEVEN), held: None };
+        let mut dues = Vec::new();
+        let driven = drive(&[&cell], &compose, &mut transport, &mut |step| {
+            if let Step::Ended(_, _, exchange) = step {
+                dues.push(exchange.due.0.div_euclid(1_000));
+            }
+            ControlFlow::Continue(())
+        });
+        assert_eq!(Some(only(&driven.evidence).window_start_us), dues.into_iter().min(), "{warmup}");
     }
 }

@@ -71,7 +71,7 @@ fn is_run(folder: &Path) -> bool {
 }
 
 /// The folders directly inside, in order of their names: no links, nothing hidden.
-fn folders(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
+pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let fail = || FileError::of("read the folder", folder);
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail())? {

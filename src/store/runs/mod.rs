@@ -6,6 +6,8 @@
 
 pub mod find;
 pub mod recover;
+pub mod remains;
+pub mod texts;
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -20,6 +22,7 @@ use crate::artifact::run::{FORMAT, Manifest, Run};
 use crate::base::digest::Digest;
 use crate::base::units::Nanos;
 use crate::store::files::{FileError, PARTIAL, checked_name, folder_of, read_bounded, sync_folder, write_atomic};
+use crate::store::runs::texts::{TEXTS, TextWriter};
 
 /// Name of the manifest in its folder.
 pub const MANIFEST: &str = "manifest.json";
@@ -94,6 +97,20 @@ pub enum RunError {
         /// The folder.
         path: PathBuf,
     },
+    /// A folder without a session that could be continued.
+    #[error("{} holds no run of a session that could be continued; start one with `--out`", path.display())]
+    NoSession {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder with more than one.
+    #[error("{} holds runs of several sessions ({names}); name the one to continue with `--session`", path.display())]
+    SeveralSessions {
+        /// The folder.
+        path: PathBuf,
+        /// Their names.
+        names: String,
+    },
     /// A folder that holds everything.
     #[error("{} holds more than {most} folders; name the folders of the runs", path.display())]
     TooMany {
@@ -143,6 +160,7 @@ pub struct RunWriter {
     path: PathBuf,
     partial: PathBuf,
     records: RecordWriter<Box<dyn Write + Send>>,
+    texts: Option<TextWriter>,
     file: File,
     flushed: Nanos,
 }
@@ -183,7 +201,29 @@ impl RunWriter {
     fn over(path: &Path, sink: Box<dyn Write + Send>, file: File) -> Result<Self, RunError> {
         let partial = partial_of(path);
         let records = RecordWriter::new(sink).map_err(RunError::codec(&partial.join(RECORDS)))?;
-        Ok(Self { path: path.to_owned(), partial, records, file, flushed: Nanos::ZERO })
+        Ok(Self { path: path.to_owned(), partial, records, texts: None, file, flushed: Nanos::ZERO })
+    }
+
+    /// Keeps what the answers say, too: see [`RunWriter::text`].
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses.
+    pub fn keep_texts(mut self) -> Result<Self, RunError> {
+        self.texts = Some(TextWriter::create(&self.partial)?);
+        Ok(self)
+    }
+
+    /// Adds a record and what its answer says, where texts are kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`RunWriter::record`].
+    pub fn text(&mut self, record: &Record, text: &str) -> Result<(), RunError> {
+        if let Some(texts) = &mut self.texts {
+            texts.write(record, text).map_err(FileError::of("write", &self.partial.join(TEXTS)))?;
+        }
+        self.record(record)
     }
 
     /// Adds a record.
@@ -198,11 +238,14 @@ impl RunWriter {
         written.map_err(RunError::codec(&self.partial.join(RECORDS)))?;
         if due {
             self.flushed = record.end;
+            if let Some(texts) = &mut self.texts {
+                texts.flush().map_err(FileError::of("write", &self.partial.join(TEXTS)))?;
+            }
         }
         Ok(())
     }
 
-    /// Ends the run. `format`, `records` and `record_count` of the manifest are set here.
+    /// Ends the run. `format`, `records`, `record_count` and `texts` of the manifest are set here.
     ///
     /// # Errors
     ///
@@ -212,7 +255,9 @@ impl RunWriter {
             self.records.finish().map_err(RunError::codec(&self.partial.join(RECORDS)))?;
         drop(sink);
         self.file.sync_all().map_err(FileError::of("write", &self.partial.join(RECORDS)))?;
-        let manifest = Manifest { format: FORMAT, records: digest, record_count: records, ..manifest };
+        let texts = self.texts.map(TextWriter::finish).transpose();
+        let texts = texts.map_err(FileError::of("write", &self.partial.join(TEXTS)))?;
+        let manifest = Manifest { format: FORMAT, records: digest, record_count: records, texts, ..manifest };
         let path = self.partial.join(MANIFEST);
         manifest::agree(&manifest, &cells).map_err(RunError::codec(&path))?;
         write_atomic(&path, &manifest::encode(&manifest).map_err(RunError::codec(&path))?)?;

@@ -242,3 +242,20 @@ proptest! {
         prop_assert_eq!(read_run(&path).unwrap().records, records);
     }
 }
+
+#[test]
+fn texts_are_bound_by_the_manifest_and_are_no_part_of_what_bundles_and_baselines_take() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("run");
+    let all = records(3);
+    let mut writer = RunWriter::create(&path, &manifest_of(&all)).unwrap().keep_texts().unwrap();
+    all.iter().try_for_each(|record| writer.text(record, "abcdefghabcdefghabcdefghabcdefgh")).unwrap();
+    let stored = writer.finish(manifest_of(&all)).unwrap();
+    let bytes = fs::read(path.join(TEXTS)).unwrap();
+    let kept = stored.manifest.texts.unwrap();
+    assert_eq!((kept.digest, kept.answers, kept.cut), (Digest::of(&bytes), 3, 0));
+    let opened = open_run(&path).unwrap();
+    assert_eq!(opened.files.map(|(name, _)| name), [RECORDS, MANIFEST]);
+    fs::remove_file(path.join(TEXTS)).unwrap();
+    open_run(&path).unwrap();
+}

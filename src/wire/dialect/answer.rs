@@ -2,7 +2,7 @@
 
 use crate::base::digest::Hasher;
 use crate::base::units::Nanos;
-use crate::wire::decoded::{Chunk, TokenSource};
+use crate::wire::decoded::{Chunk, KEPT, TokenSource};
 use crate::wire::dialect::field::Count;
 use crate::wire::dialect::tokens::Tokens;
 pub(super) use crate::wire::dialect::tokens::{Counts, Told};
@@ -50,6 +50,8 @@ pub(super) struct Answer {
     pub(super) stage: Stage,
     pub(super) text: Hasher,
     pub(super) text_bytes: u64,
+    /// The text itself, its first bytes.
+    pub(super) said: String,
     /// Reasoning text came.
     pub(super) reasoned: bool,
     /// A piece of a tool call came.
@@ -166,6 +168,8 @@ impl Answer {
     fn add_text(&mut self, text: &str) {
         if !text.is_empty() {
             self.text.update(text.as_bytes());
+            let room = KEPT.saturating_sub(self.said.len());
+            self.said.push_str(text.get(..text.floor_char_boundary(room)).unwrap_or_default());
             self.text_bytes = self.text_bytes.saturating_add(u64::try_from(text.len()).unwrap_or(u64::MAX));
         }
     }

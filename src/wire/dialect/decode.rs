@@ -49,6 +49,7 @@ impl Dialect {
             ended,
             text: answer.text.finish(),
             text_bytes: answer.text_bytes,
+            said: answer.said,
             outcome: finding.outcome,
             detail: finding.detail,
             hint: finding.hint,
