@@ -356,7 +356,7 @@ impl Transport for Swapped {
                 }
                 Wake::Reached | Wake::Interrupted => Wake::Ended(first),
             },
-            other => other,
+            other @ (Wake::Reached | Wake::Interrupted) => other,
         }
     }
 
