@@ -44,7 +44,7 @@ impl CandidateSession<'_> {
         gathered: &mut Gathered,
         stage: &mut Stage<'_>,
     ) -> Result<Option<CliError>, CliError> {
-        let baseline = gathered.reference.as_ref().map_or("", |reference| reference.release.as_str());
+        let baseline = gathered.reference.as_ref().map_or_else(String::new, |reference| reference.release.clone());
         let controls = if stage.deployment.can_restart() { self.controls } else { 0 };
         if self.controls > controls {
             stage.terminal.say(
@@ -52,11 +52,23 @@ impl CandidateSession<'_> {
                  passes count as one session with an unknown session effect",
             );
         }
+        self.measure_in(interleave(self.runs, controls), &baseline, suite, gathered, stage)
+    }
+
+    /// As [`Self::measure`], with these sides in this order, and controls of the release `baseline`.
+    pub(crate) fn measure_in(
+        &self,
+        order: Vec<Side>,
+        baseline: &str,
+        suite: &Suite,
+        gathered: &mut Gathered,
+        stage: &mut Stage<'_>,
+    ) -> Result<Option<CliError>, CliError> {
         let release = |side| if side == Side::Candidate { self.release } else { baseline }.to_owned();
         let session = Session {
             plan: &suite.plan,
             name: self.name,
-            runs: interleave(self.runs, controls).into_iter().map(|side| (side, release(side))).collect(),
+            runs: order.into_iter().map(|side| (side, release(side))).collect(),
             out: &self.out,
         };
         let Measured { runs, trouble } = session.measure(stage.deployment, stage.interrupt, stage.terminal);
