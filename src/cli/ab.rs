@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use crate::artifact::conditions::Conditions;
 use crate::base::names::Side;
-use crate::cli::candidate::{CandidateSession, Stage};
+use crate::cli::candidate::{Stage, carry_out};
 use crate::cli::deployment::{Boot, Deployment, Live, Speaks};
 use crate::cli::error::{CliError, Exit};
-use crate::cli::files;
+use crate::cli::files::{self, Suite};
 use crate::cli::gate::{ExitPolicyArg, Gathered, OUT, Outputs};
 use crate::cli::run::finish;
-use crate::cli::session::{check_names, new_name};
+use crate::cli::session::{Session, check_names, new_name};
 use crate::cli::signals::Interrupt;
 use crate::cli::terminal::Terminal;
 use crate::cli::trust;
@@ -98,9 +98,8 @@ impl Duet {
         for (side, name) in [(Side::Control, &args.baseline_target), (Side::Candidate, &args.target)] {
             let live = self.live(side);
             if !live.can_restart() {
-                live.boot(side, "", 0).map_err(|error| {
-                    error.hint(format!("that is the target `{name}`")).hint("nothing was measured")
-                })?;
+                live.boot(side, "", 0)
+                    .map_err(|error| error.hint(format!("that is the target `{name}`")).hint("nothing was measured"))?;
             }
         }
         Ok(())
@@ -137,6 +136,44 @@ fn check_two(args: &Args, reference: &Target, candidate: &Target) -> Result<(), 
     Ok(())
 }
 
+/// How the suites are measured.
+struct Turns<'a> {
+    /// Name of the session.
+    session: &'a str,
+    /// Releases of A and of B.
+    releases: [&'a str; 2],
+    /// Pairs, where the command names them.
+    pairs: Option<u32>,
+}
+
+impl Turns<'_> {
+    /// Measures suite after suite. What kept it from being complete is returned.
+    fn measure(
+        &self,
+        suites: &mut [(Suite, Gathered)],
+        outputs: &Outputs<'_>,
+        stage: &mut Stage<'_>,
+    ) -> Result<Option<CliError>, CliError> {
+        let [reference, candidate] = self.releases;
+        let release = |side| if side == Side::Candidate { candidate } else { reference }.to_owned();
+        for (suite, gathered) in suites {
+            let order = in_turns(self.pairs.unwrap_or_else(|| suite.runs()));
+            let runs = order.into_iter().map(|side| (side, release(side))).collect();
+            let out = outputs.runs(&suite.workload.name, self.session);
+            let session = Session { plan: &suite.plan, name: self.session, runs, out: &out };
+            if let Some(trouble) = carry_out(&session, gathered, stage)? {
+                return Ok(Some(trouble));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Nothing yet of a comparison pair by pair.
+fn evidence(release: &str) -> Gathered {
+    Gathered { candidate: Some(release.to_owned()), paired: true, ..Gathered::default() }
+}
+
 /// Measures in turns and judges.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let config = files::config(args.config.as_deref())?;
@@ -148,29 +185,20 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
     let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
     let _lock = outputs.prepare()?;
-    let (reference, candidate) = (files::target(&config, &args.baseline_target)?, files::target(&config, &args.target)?);
+    let (reference, candidate) =
+        (files::target(&config, &args.baseline_target)?, files::target(&config, &args.target)?);
     check_two(args, &reference, &candidate)?;
     let suites = files::suites(&args.policy, terminal)?;
     suites.iter().try_for_each(|suite| trust::admit(&suite.plan))?;
     let interrupt = Interrupt::listen()?;
 
-    let evidence = || Gathered { candidate: Some(release.clone()), ..Gathered::default() };
-    let mut gathered: Vec<_> = suites.into_iter().map(|suite| (suite, evidence())).collect();
+    let mut gathered: Vec<_> = suites.into_iter().map(|suite| (suite, evidence(release))).collect();
     let duet = Duet::new(reference, candidate, &interrupt).and_then(|mut duet| duet.look(args).map(|()| duet));
     let trouble = match duet {
         Ok(mut duet) => {
             let mut stage = Stage { deployment: &mut duet, interrupt: &interrupt, terminal };
-            let mut trouble = None;
-            for (suite, gathered) in &mut gathered {
-                let pairs = args.pairs.unwrap_or_else(|| suite.runs());
-                let out = outputs.runs(&suite.workload.name, &session);
-                let candidate = CandidateSession { name: &session, release, runs: pairs, controls: pairs, out };
-                trouble = candidate.measure_in(in_turns(pairs), baseline, suite, gathered, &mut stage)?;
-                if trouble.is_some() {
-                    break;
-                }
-            }
-            trouble
+            let turns = Turns { session: &session, releases: [baseline, release], pairs: args.pairs };
+            turns.measure(&mut gathered, &outputs, &mut stage)?
         }
         Err(error) => Some(error),
     };
@@ -179,7 +207,17 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
+    use crate::artifact::run::Run;
+    use crate::cli::gate::decide;
+    use crate::cli::simulated::Simulated;
+    use crate::cli::{Global, parse_and_run};
+    use crate::sim::profile::Profile;
+    use crate::sim::scenario::Scenario;
+    use crate::store::bundle::Part;
+    use crate::verdict::judgement::Verdict;
 
     #[test]
     fn who_comes_first_alternates() {
@@ -189,5 +227,53 @@ mod tests {
         };
         assert_eq!(order(1), "AB");
         assert_eq!(order(5), "ABBAABBAAB");
+    }
+
+    /// The shipped chat policy on the simulated engine in virtual time; B has the scenario's change. Gives the exit
+    /// and the verdicts of the checks by id.
+    fn chat(scenario: &str) -> (Exit, Vec<(String, Verdict)>) {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let mut terminal = Terminal::new(Global { json: false, quiet: true, verbose: 0 });
+        let interrupt = Interrupt::never();
+        let policy = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("gate-policies/chat.yaml");
+        let suites = files::suites(&[policy], &mut terminal).unwrap();
+        let mut suites: Vec<_> = suites.into_iter().map(|suite| (suite, evidence("b"))).collect();
+        let mut engine =
+            Simulated::new(Profile::h100_8b(), Scenario::find(scenario).unwrap(), false, interrupt.clone());
+        engine.enter_session("ab");
+        let outputs = Outputs { out: &out, exit_policy: ExitPolicyArg::Strict };
+        let lock = outputs.prepare().unwrap();
+        let mut stage = Stage { deployment: &mut engine, interrupt: &interrupt, terminal: &mut terminal };
+        let turns = Turns { session: "ab", releases: ["a", "b"], pairs: None };
+        assert!(turns.measure(&mut suites, &outputs, &mut stage).unwrap().is_none());
+        let numbers = |runs: &[Run]| runs.iter().map(|run| run.manifest.sequence).collect::<Vec<u32>>();
+        assert_eq!(numbers(suites[0].1.part(Part::Control)), [0, 3, 4, 7, 8]);
+        assert_eq!(numbers(suites[0].1.part(Part::Candidate)), [1, 2, 5, 6, 9]);
+
+        let judgement = decide(&suites, None);
+        let exit = finish(&outputs, &suites, None, &interrupt, &mut terminal).unwrap();
+        drop(lock);
+        let bundle = out.join("bundle");
+        let verify = ["servegate".into(), "--quiet".into(), "verify".into(), bundle.into_os_string()];
+        assert_eq!(parse_and_run(verify.into_iter().collect::<Vec<OsString>>()), Exit::Success);
+        let policy = &judgement.policies[0];
+        assert_eq!(policy.design.baseline.as_deref(), Some("a"));
+        assert!(policy.notes.iter().any(|note| note.starts_with("compared pair by pair")), "{:?}", policy.notes);
+        (exit, policy.checks.iter().map(|check| (check.id.clone(), check.verdict)).collect())
+    }
+
+    #[test]
+    fn an_unfused_cache_fails_chat_against_its_own_kind_without_a_stored_baseline() {
+        let (exit, checks) = chat("fp8-unfused");
+        assert_eq!(exit, Exit::Verdict(Verdict::Fail));
+        assert!(checks.contains(&("tpot.p50@c1".to_owned(), Verdict::Fail)), "{checks:?}");
+    }
+
+    #[test]
+    fn a_harmless_change_is_not_failed() {
+        let (exit, checks) = chat("fp8-fused");
+        assert!(matches!(exit, Exit::Success | Exit::Verdict(Verdict::Inconclusive)), "{exit:?} {checks:?}");
+        assert!(checks.contains(&("tpot.p50@c1".to_owned(), Verdict::Pass)), "{checks:?}");
     }
 }

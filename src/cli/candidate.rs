@@ -52,30 +52,28 @@ impl CandidateSession<'_> {
                  passes count as one session with an unknown session effect",
             );
         }
-        self.measure_in(interleave(self.runs, controls), &baseline, suite, gathered, stage)
-    }
-
-    /// As [`Self::measure`], with these sides in this order, and controls of the release `baseline`.
-    pub(crate) fn measure_in(
-        &self,
-        order: Vec<Side>,
-        baseline: &str,
-        suite: &Suite,
-        gathered: &mut Gathered,
-        stage: &mut Stage<'_>,
-    ) -> Result<Option<CliError>, CliError> {
-        let release = |side| if side == Side::Candidate { self.release } else { baseline }.to_owned();
+        let release = |side| if side == Side::Candidate { self.release.to_owned() } else { baseline.clone() };
         let session = Session {
             plan: &suite.plan,
             name: self.name,
-            runs: order.into_iter().map(|side| (side, release(side))).collect(),
+            runs: interleave(self.runs, controls).into_iter().map(|side| (side, release(side))).collect(),
             out: &self.out,
         };
-        let Measured { runs, trouble } = session.measure(stage.deployment, stage.interrupt, stage.terminal);
-        for stored in &runs {
-            let part = if stored.manifest.side == Side::Control { Part::Control } else { Part::Candidate };
-            gathered.read(part, std::slice::from_ref(&stored.path))?;
-        }
-        Ok(trouble)
+        carry_out(&session, gathered, stage)
     }
+}
+
+/// Measures a session of candidate runs and controls and adds them to the evidence. What kept it from being complete
+/// is returned beside.
+pub(crate) fn carry_out(
+    session: &Session<'_>,
+    gathered: &mut Gathered,
+    stage: &mut Stage<'_>,
+) -> Result<Option<CliError>, CliError> {
+    let Measured { runs, trouble } = session.measure(stage.deployment, stage.interrupt, stage.terminal);
+    for stored in &runs {
+        let part = if stored.manifest.side == Side::Control { Part::Control } else { Part::Candidate };
+        gathered.read(part, std::slice::from_ref(&stored.path))?;
+    }
+    Ok(trouble)
 }
