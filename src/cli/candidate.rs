@@ -49,7 +49,7 @@ impl CandidateSession<'_> {
         gathered: &mut Gathered,
         stage: &mut Stage<'_>,
     ) -> Result<Option<CliError>, CliError> {
-        let baseline = gathered.reference.as_ref().map_or("", |reference| reference.release.as_str());
+        let baseline = gathered.reference.as_ref().map_or_else(String::new, |reference| reference.release.clone());
         let controls = if stage.deployment.can_restart() { self.controls } else { 0 };
         if self.controls > controls {
             stage.terminal.say(
@@ -57,7 +57,7 @@ impl CandidateSession<'_> {
                  passes count as one session with an unknown session effect",
             );
         }
-        let release = |side| if side == Side::Candidate { self.release } else { baseline }.to_owned();
+        let release = |side| if side == Side::Candidate { self.release } else { &baseline }.to_owned();
         let runs: Vec<_> = interleave(self.runs, controls).into_iter().map(|side| (side, release(side))).collect();
         let kept = if self.resume && self.out.is_dir() {
             let resumed = Resumed::find(&self.out, Some(self.name))?;
@@ -68,11 +68,21 @@ impl CandidateSession<'_> {
         };
         let session =
             Session { plan: &suite.plan, name: self.name, runs, out: &self.out, keep_text: self.keep_text, kept };
-        let Measured { runs, trouble } = session.measure(stage.deployment, stage.interrupt, stage.terminal);
-        for stored in &runs {
-            let part = if stored.manifest.side == Side::Control { Part::Control } else { Part::Candidate };
-            gathered.read(part, std::slice::from_ref(&stored.path))?;
-        }
-        Ok(trouble)
+        carry_out(&session, gathered, stage)
     }
+}
+
+/// Measures a session of candidate runs and controls and adds them to the evidence. What kept it from being complete
+/// is returned beside.
+pub(crate) fn carry_out(
+    session: &Session<'_>,
+    gathered: &mut Gathered,
+    stage: &mut Stage<'_>,
+) -> Result<Option<CliError>, CliError> {
+    let Measured { runs, trouble } = session.measure(stage.deployment, stage.interrupt, stage.terminal);
+    for stored in &runs {
+        let part = if stored.manifest.side == Side::Control { Part::Control } else { Part::Candidate };
+        gathered.read(part, std::slice::from_ref(&stored.path))?;
+    }
+    Ok(trouble)
 }

@@ -76,6 +76,8 @@ pub(crate) struct Gathered {
     pub(crate) reference: Option<Reference>,
     /// The release under judgement, where the command named it; else it is that of the candidate's runs.
     pub(crate) candidate: Option<String>,
+    /// Whether controls and candidate are compared pair by pair.
+    pub(crate) paired: bool,
     /// Runs by use.
     pub(crate) runs: BTreeMap<Part, Vec<Run>>,
     /// Their folders, in the same order; empty when they come from a bundle.
@@ -152,6 +154,7 @@ pub(crate) fn decide(suites: &[(Suite, Gathered)], trouble: Option<&CliError>) -
             controls: gathered.part(Part::Control),
             candidate: gathered.part(Part::Candidate),
             history,
+            paired: gathered.paired,
         };
         cases.extend(suite.policies.iter().map(|loaded| Case { policy: &loaded.policy, evidence }));
     }
@@ -211,6 +214,9 @@ pub(crate) struct SuiteIndex {
     pub(crate) policies: Vec<TextIndex>,
     /// The baseline it was compared with.
     pub(crate) reference: Option<Reference>,
+    /// Whether controls and candidate were compared pair by pair.
+    #[serde(default)]
+    pub(crate) paired: bool,
 }
 
 /// A user's file in a bundle.
@@ -324,6 +330,7 @@ fn index(
             file: TextIndex { name: suite.source.name.clone(), text: format!("workloads/{name}.yaml") },
             policies: suite.policies.iter().enumerate().map(policy).collect(),
             reference: gathered.reference.clone(),
+            paired: gathered.paired,
         }
     };
     GateIndex {

@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, composition of everything below, and the only place
 //! that reads the environment, owns the terminal and knows exit codes.
 
+mod ab;
 mod approval;
 mod baseline;
 mod candidate;
@@ -77,6 +78,7 @@ enum Command {
     Demo(demo::Args),
     Run(run::Args),
     Measure(measure::Args),
+    Ab(ab::Args),
     Compare(compare::Args),
     Baseline(baseline::Args),
     Recover(recover::Args),
@@ -124,6 +126,7 @@ fn dispatch(command: Command, terminal: &mut Terminal) -> Result<Exit, CliError>
         Command::Demo(args) => demo::run(&args, terminal),
         Command::Run(args) => run::run(&args, terminal),
         Command::Measure(args) => measure::run(&args, terminal),
+        Command::Ab(args) => ab::run(&args, terminal),
         Command::Compare(args) => compare::run(&args, terminal),
         Command::Baseline(args) => baseline::run(&args, terminal),
         Command::Recover(args) => recover::run(&args, terminal),

@@ -71,7 +71,7 @@ fn suite_of(bundle: &Bundle, entry: &SuiteIndex) -> Result<Suite, CliError> {
 
 /// The suite's runs: those of its workload, in the order in which they were judged.
 fn gathered(bundle: &mut Bundle, entry: &SuiteIndex) -> Gathered {
-    let mut gathered = Gathered { reference: entry.reference.clone(), ..Gathered::default() };
+    let mut gathered = Gathered { reference: entry.reference.clone(), paired: entry.paired, ..Gathered::default() };
     for (part, runs) in &mut bundle.runs {
         let own = runs.extract_if(.., |run| run.manifest.workload == entry.workload).collect();
         gathered.runs.insert(*part, own);

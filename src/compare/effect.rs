@@ -13,6 +13,7 @@ use crate::stats::error_rate::{Count, Counts, ErrorRates, error_rates};
 use crate::stats::history::{SessionPrior, noise};
 use crate::stats::margin::Margin;
 use crate::stats::moderated::{self, Comparison, Samples, compare};
+use crate::stats::paired::compare_pairs;
 
 /// An estimated effect with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -139,6 +140,7 @@ fn ratios(
     let session_sd = if check.metric == Metric::OutputTokens { LENGTH_SESSION_SD } else { decision.session_sd };
     let noise = noise(&history, &stored, SessionPrior::assumed(session_sd, decision.session_sd_df));
     let samples = Samples { stored: &stored, controls: &controls, candidate: &candidate };
+    let compare = if runs.paired { compare_pairs } else { compare };
     let comparison = compare(&samples, &noise, values::censored(check.metric, timeout));
     Ok(Measured::Ratio(Box::new(Ratio { margin, comparison, fewest })))
 }

@@ -21,6 +21,9 @@ pub struct Evidence<'a> {
     pub candidate: &'a [Run],
     /// Runs of earlier releases, one slice per release, newest last: what is known about the noise.
     pub history: &'a [&'a [Run]],
+    /// Whether controls and candidate were measured in turns and are compared pair by pair: runs `2i` and `2i + 1` of
+    /// the session are a pair, one of each side. There is no stored baseline then.
+    pub paired: bool,
 }
 
 /// The stored measurements of the last approved release.
@@ -84,15 +87,19 @@ pub struct Selection<'a> {
     pub candidate: Vec<CellData<'a>>,
     /// Earlier releases, oldest first, each by session.
     pub history: Vec<Vec<Vec<CellData<'a>>>>,
+    /// Whether the runs of both sides are pairs, in this order.
+    pub paired: bool,
 }
 
 impl<'a> Evidence<'a> {
     /// What the runs that `usable` accepts measured in `cell`. Without restarts the passes of the baseline's side are one session, controls
-    /// among them. An earlier run counts where its noise can be the baseline's.
+    /// among them. Of a pair both runs count or neither. An earlier run counts where its noise can be the baseline's.
     pub fn select(&self, cell: &str, usable: impl Fn(&Run) -> bool) -> Selection<'a> {
         let keep = |runs: &'a [Run]| runs.iter().filter(|run| usable(run)).collect::<Vec<&Run>>();
         let (baseline, controls) = (keep(self.runs(Side::Baseline)), keep(self.controls));
         let candidate = keep(self.candidate);
+        let (controls, candidate) =
+            if self.paired { whole_pairs(&controls, &candidate) } else { (controls, candidate) };
         let (stored, controls) = if self.restarted() {
             (by_session(baseline), controls)
         } else {
@@ -107,6 +114,7 @@ impl<'a> Evidence<'a> {
             controls: data(controls),
             candidate: data(candidate),
             history: self.history.iter().map(release).map(sessions).collect(),
+            paired: self.paired,
         }
     }
 }
@@ -119,6 +127,13 @@ fn same_noise(one: &Run, other: &Run) -> bool {
         !condition.is_nuisance() && other.conditions.get(condition).is_some_and(|found| found.value != known.value)
     };
     transport(one) == transport(other) && !one.conditions.iter().any(differs)
+}
+
+/// The pairs of which both runs are there.
+fn whole_pairs<'a>(controls: &[&'a Run], candidate: &[&'a Run]) -> (Vec<&'a Run>, Vec<&'a Run>) {
+    let pair = |run: &Run| run.manifest.sequence.div_euclid(2);
+    let partner = |control: &&'a Run| candidate.iter().find(|run| pair(run) == pair(control)).copied();
+    controls.iter().filter_map(|control| Some((*control, partner(control)?))).unzip()
 }
 
 fn by_session(runs: Vec<&Run>) -> Vec<Vec<&Run>> {

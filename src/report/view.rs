@@ -285,6 +285,9 @@ fn compared(design: &Design) -> String {
     let baseline = design.baseline.as_ref().map_or_else(
         || "no baseline".to_owned(),
         |release| {
+            if design.baseline_runs == 0 {
+                return format!("{release}, measured as controls in the same session");
+            }
             let sessions = count(design.baseline_sessions, "session");
             format!("baseline {release} ({sessions}, {})", count(design.baseline_runs, "run"))
         },

@@ -25,6 +25,9 @@ pub struct Design {
     pub session: SessionPrior,
     /// The stored level does not hold in the candidate's session: controls alone are the baseline.
     pub drifted: bool,
+    /// The moderated variance of a difference inside a pair, where runs are compared pair by pair; then there are as
+    /// many baseline runs as candidate runs, whatever `stored` and `controls` say.
+    pub pair_variance: Option<f64>,
 }
 
 /// The variance of an estimated difference of logarithms, by its sources, and its degrees of freedom.
@@ -70,6 +73,11 @@ fn moderated(prior: RunPrior, groups: &[&[f64]]) -> Option<f64> {
     (freedom > 0.0).then_some(if variance < floor { floor } else { variance })
 }
 
+/// What a part of a variance brings to the denominator of the effective degrees of freedom.
+fn share(part: f64, df: f64) -> f64 {
+    if part > 0.0 { part * part / df } else { 0.0 }
+}
+
 /// What is known of the baseline's level apart from the controls.
 struct StoredLevel {
     runs: f64,
@@ -112,7 +120,20 @@ impl Design {
             prior_df: noise.run.df,
             session: noise.session,
             drifted: false,
+            pair_variance: None,
         }
+    }
+
+    /// The same runs compared pair by pair, with these differences; that of two runs scatters twice as much as one.
+    /// `None` when neither they nor the history show a variance.
+    pub(super) fn by_pairs(self, differences: &[f64], run: RunPrior) -> Option<Self> {
+        let prior = RunPrior { variance: 2.0 * run.variance, ..run };
+        Some(Self { drifted: false, pair_variance: Some(moderated(prior, &[differences])?), ..self })
+    }
+
+    /// The variance of the mean of the candidate's runs alone, and its degrees of freedom, history included.
+    pub fn candidate_alone(&self) -> (f64, f64) {
+        (self.candidate_variance / real(self.candidate), self.prior_df + df(self.candidate))
     }
 
     /// Degrees of freedom that the baseline's runs leave, without the history.
@@ -128,14 +149,15 @@ impl Design {
     /// How precisely this design knows the difference. `None` when it cannot: a side without runs, or a variance
     /// without a degree of freedom, or numbers that are not finite, or `nu` below 1.
     pub fn precision(&self) -> Option<Precision> {
-        let (controls_weight, session, baseline) = self.baseline_parts()?;
         if self.candidate == 0 {
             return None;
         }
-        let candidate = self.candidate_variance / real(self.candidate);
+        if let Some(variance) = self.pair_variance {
+            return self.paired(variance);
+        }
+        let (controls_weight, session, baseline) = self.baseline_parts()?;
+        let (candidate, candidate_df) = self.candidate_alone();
         let baseline_df = self.prior_df + self.baseline_runs_df();
-        let candidate_df = self.prior_df + df(self.candidate);
-        let share = |part: f64, df: f64| if part > 0.0 { part * part / df } else { 0.0 };
         let variance = session + baseline + candidate;
         let mut nu = variance * variance
             / (share(session, self.session.df) + share(baseline, baseline_df) + share(candidate, candidate_df));
@@ -145,6 +167,26 @@ impl Design {
         }
         let known = baseline_df > 0.0 && candidate_df > 0.0 && variance.is_finite() && nu >= 1.0 && nu.is_finite();
         known.then_some(Precision { controls_weight, session, baseline, candidate, baseline_df, candidate_df, df: nu })
+    }
+
+    /// The precision of a mean difference inside pairs. Without restarts, which is when the baseline's runs are a
+    /// session of their own, the unknown effects of both boots remain in it.
+    fn paired(&self, variance: f64) -> Option<Precision> {
+        let (candidate, freedom) = (variance / real(self.candidate), self.prior_df + df(self.candidate));
+        let one_boot = !self.stored.is_empty();
+        let session = if one_boot { 2.0 * self.session.variance } else { 0.0 };
+        let total = session + candidate;
+        let nu = total * total / (share(session, self.session.df) + share(candidate, freedom));
+        let known = freedom > 0.0 && total.is_finite() && nu >= 1.0 && nu.is_finite();
+        known.then_some(Precision {
+            controls_weight: if one_boot { 0.0 } else { 1.0 },
+            session,
+            baseline: 0.0,
+            candidate,
+            baseline_df: freedom,
+            candidate_df: freedom,
+            df: nu,
+        })
     }
 
     /// `(w, c_S, c_b)`: the controls and the stored level weighted by their precision.
@@ -192,6 +234,7 @@ mod tests {
             prior_df: 6.0,
             session: SessionPrior::assumed(0.02, 4.0),
             drifted: false,
+            pair_variance: None,
         }
     }
 

@@ -5,7 +5,7 @@
 //! its failed requests. Nothing here knows what was measured.
 //!
 //! The way of a decision: [`quantile`] makes one number per run, [`history`] learns the noise from
-//! earlier releases, [`moderated`] compares, [`margin`] says how much worse is too much, [`holm`] corrects
+//! earlier releases, [`moderated`] compares ([`paired`] pair by pair), [`margin`] says how much worse is too much, [`holm`] corrects
 //! for the number of tests, [`power`] says what would decide an undecided one.
 
 pub mod design;
@@ -16,6 +16,7 @@ pub mod holm;
 pub mod margin;
 pub mod moderated;
 pub mod p_value;
+pub mod paired;
 pub mod power;
 pub mod quantile;
 pub mod steady;

@@ -58,7 +58,7 @@ pub enum Flag {
     Censored,
     /// Too few candidate runs to fail (fewer than 3).
     TooFewToFail,
-    /// A single candidate run with too little history to pass.
+    /// A single candidate run with too little history to pass, or fewer than three pairs.
     TooFewToPass,
 }
 
@@ -172,16 +172,17 @@ fn estimate(samples: &Samples<'_>, noise: &Noise, censored: f64) -> Result<Effec
     Ok(Effect { base, difference, precision, design, flags })
 }
 
-fn flags(design: &Design, precision: &Precision, censored: bool) -> Vec<Flag> {
+pub(super) fn flags(design: &Design, precision: &Precision, censored: bool) -> Vec<Flag> {
     let without_history = design.prior_df <= 0.0;
     let single = design.candidate == 1 && design.prior_df < HISTORY_TO_PASS_ALONE;
+    let few_pairs = design.pair_variance.is_some() && design.candidate < RUNS_TO_FAIL;
     [
         (Flag::EnvironmentDrift, design.drifted),
         (Flag::SessionVarianceAssumed, design.session.assumed && precision.session > 0.0),
         (Flag::Weak, without_history && design.baseline_runs_df().min(df(design.candidate)) <= 1.0),
         (Flag::Censored, censored),
         (Flag::TooFewToFail, design.candidate < RUNS_TO_FAIL),
-        (Flag::TooFewToPass, single),
+        (Flag::TooFewToPass, single || few_pairs),
     ]
     .into_iter()
     .filter_map(|(flag, raised)| raised.then_some(flag))

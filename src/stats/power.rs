@@ -27,7 +27,7 @@ pub struct Risk {
 /// What would decide a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
-    /// This many candidate runs in all.
+    /// This many candidate runs, or pairs of runs, in all.
     Runs(usize),
     /// No number of candidate runs up to [`MOST_RUNS`]: the baseline must be known better.
     Baseline {
@@ -56,7 +56,11 @@ impl Design {
 
     /// What it takes for an unchanged candidate to pass with probability `1 - beta`.
     pub fn needed_to_pass(&self, log_margin: f64, risk: Risk) -> Needed {
-        let fewest = if self.prior_df >= HISTORY_TO_PASS_ALONE { 1 } else { 2 };
+        let fewest = match self.pair_variance {
+            Some(_) => RUNS_TO_FAIL,
+            None if self.prior_df >= HISTORY_TO_PASS_ALONE => 1,
+            None => 2,
+        };
         self.needed(log_margin, fewest, risk)
     }
 
@@ -116,6 +120,7 @@ mod tests {
             prior_df,
             session: SessionPrior::default(),
             drifted: false,
+            pair_variance: None,
         }
     }
 

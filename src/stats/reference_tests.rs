@@ -259,6 +259,7 @@ fn check_power(case: &Case<'_>) {
         prior_df: case.given("d0"),
         session: SessionPrior::default(),
         drifted: false,
+        pair_variance: None,
     };
     let risk = Risk { alpha: case.given("alpha"), beta: case.given("beta") };
     let precision = design.precision().unwrap();

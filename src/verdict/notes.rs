@@ -26,6 +26,13 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
                 .to_owned(),
         );
     }
+    if case.evidence.paired {
+        notes.push(
+            "compared pair by pair: the controls are the reference, each measured next to the candidate run that it is \
+             compared with"
+                .to_owned(),
+        );
+    }
     if flagged.contains_key(&Flag::SessionVarianceAssumed) {
         let (sd, df) = (100.0 * decision.session_sd, decision.session_sd_df);
         notes

@@ -78,9 +78,10 @@ fn wanted(estimate: &moderated::Effect, harm: f64, log_margin: f64, (decision, f
 }
 
 fn needed(estimate: &moderated::Effect, needed: &Needed) -> String {
+    let unit = if estimate.design.pair_variance.is_some() { "pair" } else { "candidate run" };
     let (now, sessions_now) = (estimate.design.candidate, estimate.design.stored.len());
     match *needed {
-        Needed::Runs(runs) => format!("about {} in all (now {now})", count(runs, "candidate run")),
+        Needed::Runs(runs) => format!("about {} in all (now {now})", count(runs, unit)),
         Needed::Baseline { controls, sessions } => {
             let ways: Vec<String> = [
                 controls.map(|n| count(n.saturating_sub(estimate.design.controls), "control")),
@@ -97,7 +98,7 @@ fn needed(estimate: &moderated::Effect, needed: &Needed) -> String {
                 format!("no number of candidate runs is enough: add {}", ways.join(" or "))
             }
         }
-        Needed::Nothing => format!("more than {}: the effect lies on the margin", count(MOST_RUNS, "candidate run")),
+        Needed::Nothing => format!("more than {}: the effect lies on the margin", count(MOST_RUNS, unit)),
     }
 }
 

@@ -118,11 +118,10 @@ fn real(count: u64) -> f64 {
 /// is not allowed or the objective has no logarithm.
 fn objective(metric: Metric, estimate: &moderated::Effect, limit: f64) -> Option<PValue> {
     let sign = if metric.direction() == Direction::HigherIsBetter { -1.0 } else { 1.0 };
-    let (precision, session) = (&estimate.precision, &estimate.design.session);
-    let variance = precision.candidate + session.variance;
+    let (session, (own, own_df)) = (&estimate.design.session, estimate.design.candidate_alone());
+    let variance = own + session.variance;
     let share = |part: f64, df: f64| part * part / df;
-    let df = variance * variance
-        / (share(precision.candidate, precision.candidate_df) + share(session.variance, session.df));
+    let df = variance * variance / (share(own, own_df) + share(session.variance, session.df));
     let t = (estimate.base + estimate.difference - sign * limit.ln()) / variance.sqrt();
     let known = estimate.may_fail() && t.is_finite() && df >= 1.0;
     known.then(|| PValue::new(student::sf(t, df.min(1e6)))).flatten()

@@ -8,6 +8,7 @@
     reason = "a test that cannot go on must stop, and says where"
 )]
 
+mod ab;
 mod architecture;
 mod baseline;
 mod cli;

@@ -121,6 +121,7 @@ impl Sides {
             controls: &self.controls,
             candidate: &self.candidate,
             history: &[],
+            paired: false,
         }
     }
 
