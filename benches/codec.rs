@@ -108,6 +108,7 @@ impl Maker {
             output_tokens: Some(TOKENS),
             reasoning_tokens: None,
             tokens_from: TokenSource::Usage,
+            doubt: None,
             text_bytes: 4 * u64::from(TOKENS),
             finish: Some("length".to_owned()),
             outcome: Outcome::Ok,

@@ -2,7 +2,7 @@
 //! microseconds; a record is made in that resolution, so that what is read back equals what was measured.
 
 use crate::base::units::Nanos;
-pub use crate::wire::decoded::{Chunk, Outcome, TokenSource};
+pub use crate::wire::decoded::{Chunk, Doubt, Outcome, TokenSource};
 
 /// What happened to one measured request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub struct Record {
     pub reasoning_tokens: Option<u32>,
     /// Where the token counts come from.
     pub tokens_from: TokenSource,
+    /// For a success: where the accounts of its tokens contradict each other.
+    pub doubt: Option<Doubt>,
     /// Length of the answer's text in bytes, reasoning included: what the token counts are measured against.
     pub text_bytes: u64,
     /// Finish reason as the server gave it, bounded to 64 bytes.

@@ -60,6 +60,7 @@ impl Codec {
             output_tokens: decoded.output_tokens,
             reasoning_tokens: decoded.reasoning_tokens,
             tokens_from: decoded.tokens_from,
+            doubt: decoded.doubt,
             text_bytes: decoded.text_bytes,
             finish: decoded.finish.map(|finish| self.without_key(finish)),
             outcome: decoded.outcome,

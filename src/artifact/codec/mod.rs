@@ -93,7 +93,7 @@ pub(crate) mod samples {
     use proptest::option;
     use proptest::prelude::*;
 
-    use crate::artifact::record::{Chunk, Outcome, Record, TokenSource};
+    use crate::artifact::record::{Chunk, Doubt, Outcome, Record, TokenSource};
     use crate::base::units::Nanos;
 
     /// A successful request of cell `c8`: due at `due_ms`, content every `gap_ms` after `ttft_ms`.
@@ -120,6 +120,7 @@ pub(crate) mod samples {
             output_tokens: Some(tokens),
             reasoning_tokens: None,
             tokens_from: TokenSource::Usage,
+            doubt: None,
             text_bytes: 4 * u64::from(tokens),
             finish: Some("length".to_owned()),
             outcome: Outcome::Ok,
@@ -192,6 +193,7 @@ pub(crate) mod samples {
                     output_tokens: counts.2,
                     reasoning_tokens: counts.0,
                     tokens_from: if usage { TokenSource::Usage } else { TokenSource::Chunks },
+                    doubt: usage.then_some(Doubt::FewerThanChunks),
                     text_bytes: u64::from(request),
                     finish,
                     outcome,

@@ -229,6 +229,7 @@ fn records(cell: &str, traffic: &Traffic) -> Vec<Record> {
             output_tokens: ok.then_some(traffic.tokens),
             reasoning_tokens: None,
             tokens_from: TokenSource::Usage,
+            doubt: None,
             text_bytes: if ok { 4 * u64::from(traffic.tokens) } else { 0 },
             finish: ok.then(|| "length".to_owned()),
             outcome: if ok { Outcome::Ok } else { Outcome::HttpError },

@@ -73,6 +73,27 @@ enum End {
     Close,
 }
 
+/// How a request of an interface asks for an answer of exactly the wanted length.
+pub const fn forcing(api: Api) -> &'static str {
+    match api {
+        Api::Chat | Api::Completions => {
+            "set `extra_body: {ignore_eos: true}` for vLLM, SGLang and llama.cpp; where the server knows only a least length, \
+             `min_tokens` of the planned length"
+        }
+        Api::Responses | Api::Anthropic => {
+            "where the server takes it, set `extra_body: {ignore_eos: true}`; else measure with `api: completions`"
+        }
+        Api::Sglang | Api::Llamacpp => {
+            "servegate asks for it by itself: see that no `ignore_eos: false` stands in `extra_body`, and that a gateway lets \
+             `ignore_eos` through"
+        }
+        Api::Triton => "set `extra_body` to what the model takes: `min_tokens` or `min_length` for TensorRT-LLM",
+        Api::Tgi | Api::OllamaChat | Api::OllamaGenerate => {
+            "this interface cannot; measure with `api: completions` where the server has it"
+        }
+    }
+}
+
 /// The dialect of an interface.
 pub const fn of(api: Api) -> Dialect {
     match api {
