@@ -4,7 +4,7 @@
 use crate::base::names::Api;
 use crate::base::units::Nanos;
 use crate::wire::decoded::{Decoded, Doubt, Outcome, TokenSource};
-use crate::wire::dialect::{Dialect, Template, forcing};
+use crate::wire::dialect::{Dialect, Prompt, Template, forcing};
 use crate::wire::transport::{Exchange, Failure, Outbound, Transport, Wake};
 
 /// The first request asks for so many tokens.
@@ -238,7 +238,7 @@ fn attempt(
         due,
         request_id: format!("servegate-preflight/{id}"),
         path: trial.dialect.path(),
-        body: trial.template.body(if wanted.forced { SHORT } else { PROMPT }, TOKENS, 0),
+        body: trial.template.body(Prompt::Text(if wanted.forced { SHORT } else { PROMPT }), TOKENS, 0),
         timeout: trial.timeout,
         stall_timeout: trial.timeout,
     });

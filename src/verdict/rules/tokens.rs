@@ -1,7 +1,9 @@
 //! The tokens of an answer are counted once, and rightly: where its accounts contradict each other, a metric per token
 //! means nothing. What proves a count wrong keeps a run from counting; what has a harmless explanation is a note.
 
-use crate::artifact::record::{Doubt, Outcome};
+use std::collections::BTreeMap;
+
+use crate::artifact::record::{Doubt, Outcome, Record};
 use crate::artifact::run::Run;
 use crate::artifact::validity::{CellValidity, share};
 use crate::base::names::Side;
@@ -75,6 +77,12 @@ pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
              send usage"
         ));
     }
+    if let Some(spots) = spots(screening, other_prompts) {
+        notes.push(format!(
+            "prompts-exact: the server counted other prompt tokens than the ids that were sent in {spots}: it puts tokens of \
+             its own around them, or cuts them"
+        ));
+    }
     for (doubt, meaning) in ODDITIES {
         let doubtful = |seen: &Seen<'_>| Some(seen.validity.as_ref()?.doubtful(doubt));
         if let Some(spots) = spots(screening, doubtful) {
@@ -82,6 +90,19 @@ pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
         }
     }
     notes
+}
+
+/// Answers whose prompt was sent as token ids and counted as another number of tokens.
+fn other_prompts(seen: &Seen<'_>) -> Option<usize> {
+    let planned: BTreeMap<u32, u32> = (seen.cell.requests.iter())
+        .filter(|request| request.prompt.vocabulary.is_some())
+        .map(|request| (request.number, request.prompt.words))
+        .collect();
+    let other = |record: &&Record| {
+        let counts = record.prompt_tokens.zip(planned.get(&record.request));
+        record.cell == seen.cell.name && record.outcome.is_ok() && counts.is_some_and(|(found, sent)| found != *sent)
+    };
+    (!planned.is_empty()).then(|| seen.run.records.iter().filter(other).count())
 }
 
 /// The sides and cells in which more than the tolerated share of the answers are counted by `of`, with that share.
@@ -105,7 +126,7 @@ fn spots(screening: &Screening<'_>, of: impl Fn(&Seen<'_>) -> Option<usize>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::artifact::record::{Record, TokenSource};
+    use crate::artifact::record::TokenSource;
     use crate::base::names::{Metric, Statistic};
     use crate::compare::synthetic::policy::in_all_cells;
     use crate::compare::synthetic::{Shape, Sides};
@@ -164,6 +185,23 @@ mod tests {
         }
         let estimate = changed(true, |it| it.tokens_from = TokenSource::Chunks);
         assert!(estimate.notes.iter().any(|note| note.starts_with("output tokens are an estimate")));
+    }
+
+    #[test]
+    fn prompts_of_token_ids_are_as_long_as_planned_or_a_note_says_so() {
+        // The server of the synthetic runs counts 100 tokens a prompt.
+        for (words, notes) in [(100, 0), (99, 1)] {
+            let mut sides = Sides::new(Shape::default(), |_, _| {});
+            for request in sides.plan.cells.iter_mut().flat_map(|cell| &mut cell.requests) {
+                request.prompt.words = words;
+                request.prompt.vocabulary = Some(32_000);
+            }
+            let policy = in_all_cells(&[(Metric::Tpot, Statistic::P50, 0.1)]);
+            let found = judge(&[Case { policy: &policy, evidence: sides.evidence() }]).policies.remove(0);
+            assert_eq!(found.verdict, Verdict::Pass);
+            let exact = found.notes.iter().filter(|note| note.starts_with("prompts-exact"));
+            assert_eq!(exact.count(), notes, "{:?}", found.notes);
+        }
     }
 
     #[test]

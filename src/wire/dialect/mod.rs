@@ -28,7 +28,7 @@ mod triton;
 
 use crate::base::names::Api;
 use crate::wire::dialect::answer::{Answer, Problem};
-pub use crate::wire::dialect::body::Template;
+pub use crate::wire::dialect::body::{Prompt, Template};
 use crate::wire::dialect::body::{Shape, url_segment};
 
 /// One HTTP interface: where requests go, how they carry a prompt, and how their streams are read.
@@ -130,6 +130,11 @@ impl Dialect {
             Path::Fixed(path) => path,
             Path::OfModel(before, _) => before,
         }
+    }
+
+    /// Whether a prompt may be a list of token ids.
+    pub const fn takes_ids(&self) -> bool {
+        self.shape.ids.is_some()
     }
 
     /// Whether a stream is one JSON text a line, and not server-sent events.
