@@ -109,6 +109,7 @@ impl Maker {
             output_tokens: Some(TOKENS),
             reasoning_tokens: None,
             tokens_from: TokenSource::Usage,
+            doubt: None,
             text_bytes: 4 * u64::from(TOKENS),
             text_digest: Some(Digest::of(&request.to_le_bytes()).into()),
             finish: Some("length".to_owned()),

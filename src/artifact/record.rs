@@ -3,7 +3,7 @@
 
 use crate::base::digest::ShortDigest;
 use crate::base::units::Nanos;
-pub use crate::wire::decoded::{Chunk, Outcome, TokenSource};
+pub use crate::wire::decoded::{Chunk, Doubt, Outcome, TokenSource};
 
 /// What happened to one measured request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub struct Record {
     pub reasoning_tokens: Option<u32>,
     /// Where the token counts come from.
     pub tokens_from: TokenSource,
+    /// For a success: where the accounts of its tokens contradict each other.
+    pub doubt: Option<Doubt>,
     /// Length of the answer's text in bytes, reasoning included: what the token counts are measured against.
     pub text_bytes: u64,
     /// Digest of that text, to tell whether two answers say the same; none without text, and where no digest was

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::artifact::metrics::cell::CellData;
-use crate::artifact::record::{Outcome, Record};
+use crate::artifact::record::{Doubt, Outcome, Record, TokenSource};
 use crate::artifact::run::{CellEvidence, Run};
 use crate::artifact::server::{ServerEvidence, TokenBalance};
 use crate::base::names::Metric;
@@ -38,6 +38,10 @@ pub struct CellValidity {
     pub zero_latencies: usize,
     /// How many requests ended how; outcomes that did not occur are absent.
     pub outcomes: BTreeMap<Outcome, usize>,
+    /// In how many answers the accounts of the tokens contradict each other; kinds that did not occur are absent.
+    pub doubts: BTreeMap<Doubt, usize>,
+    /// Successes whose output tokens are an estimate: content chunks were counted.
+    pub estimated: usize,
     /// 99th percentile of sent - due, in ms, of the requests that did not wait for a connection; none without one.
     pub send_lag_p99_ms: Option<f64>,
     /// What the send lag must stay below, in ms: the larger of 1 ms and 1 % of the median TTFT, at most 5 ms.
@@ -60,9 +64,12 @@ impl CellValidity {
         let evidence = run.manifest.cells.iter().find(|evidence| evidence.name == cell)?;
         let data = CellData::of(run, cell);
         let records = data.records();
-        let mut outcomes = BTreeMap::new();
+        let (mut outcomes, mut doubts) = (BTreeMap::new(), BTreeMap::new());
         for record in records {
             *outcomes.entry(record.outcome).or_default() += 1;
+            if let Some(doubt) = record.doubt {
+                *doubts.entry(doubt).or_default() += 1;
+            }
         }
         let mut lags = own_lags(records, evidence);
         let median_ttft = quantile(&mut data.times(Metric::Ttft), 0.5).unwrap_or_default();
@@ -76,6 +83,8 @@ impl CellValidity {
             invalid: records.iter().filter(|record| record.is_invalid()).count(),
             zero_latencies: records.iter().filter(at_once).count(),
             outcomes,
+            doubts,
+            estimated: records.iter().filter(|it| it.is_success() && it.tokens_from == TokenSource::Chunks).count(),
             send_lag_p99_ms: quantile(&mut lags, 0.99),
             send_lag_limit_ms: (SEND_LAG_SHARE * median_ttft).clamp(SEND_LAG_FLOOR_MS, SEND_LAG_CEILING_MS),
             ttft_drift: steady(Metric::Ttft),
@@ -112,6 +121,16 @@ impl CellValidity {
         self.invalid_share() <= MOST_INVALID
     }
 
+    /// Answers that count: those of which a share may be in doubt.
+    pub fn answers(&self) -> usize {
+        self.outcomes.get(&Outcome::Ok).copied().unwrap_or_default()
+    }
+
+    /// In so many answers the accounts of the tokens contradict each other like this.
+    pub fn doubtful(&self, doubt: Doubt) -> usize {
+        self.doubts.get(&doubt).copied().unwrap_or_default()
+    }
+
     /// Share of the attempted requests that ended like this.
     pub fn outcome_share(&self, outcome: Outcome) -> f64 {
         share(self.outcomes.get(&outcome).copied().unwrap_or_default(), self.attempted)
@@ -128,8 +147,9 @@ fn own_lags(records: &[&Record], evidence: &CellEvidence) -> Vec<f64> {
     lags.into_iter().take(own).map(Nanos::as_ms).collect()
 }
 
+/// `part` of `whole`; 0 of nothing.
 #[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^53")]
-fn share(part: usize, whole: usize) -> f64 {
+pub fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 

@@ -170,6 +170,7 @@ impl Deployment for Live {
         let dialect = dialect::of(self.speaks.api).serving(&self.speaks.model);
         let template = Template::new(&dialect, &self.speaks.model, &self.speaks.extra_body);
         let trial = Trial {
+            api: self.speaks.api,
             dialect: &dialect,
             template: &template,
             model: &self.speaks.model,

@@ -10,7 +10,7 @@ use crate::artifact::conditions::Conditions;
 use crate::artifact::record::Record;
 use crate::artifact::run::{CellEvidence, ConnectionCap, FORMAT, Manifest};
 use crate::base::digest::Digest;
-use crate::base::names::{Metric, Side};
+use crate::base::names::{Api, Metric, Side};
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::cli::deployment::{Boot, Deployment};
@@ -162,6 +162,7 @@ impl Session<'_> {
         seen: &mut Seen<'_>,
     ) -> Result<Ran, CliError> {
         let Numbered { side, release, sequence } = *number;
+        self.can_be_sent(deployment.speaks().api)?;
         let mut boot = deployment.boot(side, release, sequence)?;
         if seen.first {
             for caution in &boot.cautions {
@@ -197,6 +198,25 @@ impl Session<'_> {
             texts: None,
         };
         self.pass(&codec, manifest, &mut boot, seen)
+    }
+
+    /// Whether the interface takes prompts as the workload sends them.
+    fn can_be_sent(&self, api: Api) -> Result<(), CliError> {
+        let mut requests = self.plan.cells.iter().flat_map(|cell| &cell.requests);
+        let ids = requests.any(|request| request.prompt.vocabulary.is_some());
+        if dialect::of(api).takes_ids() || !ids {
+            return Ok(());
+        }
+        let takers = Api::ALL.iter().filter(|api| dialect::of(**api).takes_ids()).map(|api| api.id());
+        let message = format!(
+            "the workload `{}` sends prompts as token ids, and the `{api}` interface takes none",
+            self.plan.workload
+        );
+        let hint = format!(
+            "set `api` of the target to one of {}, or use `prompts: text`",
+            takers.collect::<Vec<_>>().join(", ")
+        );
+        Err(CliError::failed(message).hint(hint))
     }
 
     /// One pass over the cells, into a run folder.

@@ -6,7 +6,7 @@ use crate::base::units::Nanos;
 use crate::loadgen::drive::Message;
 use crate::plan::prompt;
 use crate::plan::request::{PlannedCell, PlannedRequest};
-use crate::wire::dialect::{Dialect, Template};
+use crate::wire::dialect::{Dialect, Prompt, Template};
 use crate::wire::transport::Exchange;
 
 /// The interface and the request body of one target.
@@ -25,8 +25,11 @@ pub struct Codec {
 impl Codec {
     /// The message of a planned request; its prompt's text is made here.
     pub fn message(&self, cell: &PlannedCell, request: &PlannedRequest) -> Message {
-        let text = prompt::text(&request.prompt);
-        let body = self.template.body(&text, request.output_tokens, request.prompt.seed);
+        let (tokens, seed) = (request.output_tokens, request.prompt.seed);
+        let body = match prompt::ids(&request.prompt) {
+            Some(ids) => self.template.body(Prompt::Ids(&ids), tokens, seed),
+            None => self.template.body(Prompt::Text(&prompt::text(&request.prompt)), tokens, seed),
+        };
         let request_id = format!("{}/{}/{}", self.run, cell.name, request.number);
         Message { request_id, path: self.dialect.path(), body }
     }
@@ -60,6 +63,7 @@ impl Codec {
             output_tokens: decoded.output_tokens,
             reasoning_tokens: decoded.reasoning_tokens,
             tokens_from: decoded.tokens_from,
+            doubt: decoded.doubt,
             text_bytes: decoded.text_bytes,
             text_digest: (decoded.text_bytes > 0).then(|| decoded.text.into()),
             finish: decoded.finish.map(|finish| self.without_key(finish)),

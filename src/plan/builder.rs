@@ -14,7 +14,7 @@ use crate::spec::workload::{Cell, Load, Phase, SharedPrefix, Workload};
 
 /// The exact requests of a workload. The same workload always gives the same plan.
 pub fn build(workload: &Workload) -> Plan {
-    let cells: Vec<PlannedCell> = workload.cells.iter().map(|cell| plan_cell(cell, workload.seed)).collect();
+    let cells: Vec<PlannedCell> = workload.cells.iter().map(|cell| plan_cell(cell, workload)).collect();
     let fingerprint = fingerprint::of(&cells);
     Plan { workload: workload.name.clone(), seed: workload.seed, cells, fingerprint }
 }
@@ -34,11 +34,12 @@ pub fn order(plan: &Plan, run_seed: u64) -> Vec<usize> {
     lines.concat()
 }
 
-fn plan_cell(cell: &Cell, seed: u64) -> PlannedCell {
+fn plan_cell(cell: &Cell, workload: &Workload) -> PlannedCell {
+    let seed = workload.seed;
     let total = cell.warmup.saturating_add(cell.requests);
     let mut due = arrivals::due(cell.load, total, &mut Stream::named(seed, &format!("arrivals/{}", cell.name)));
     let measured_due = due.split_off(due.len().min(usize::try_from(cell.warmup).unwrap_or(usize::MAX)));
-    let mut warmup = Shapes::new(cell, seed, "warmup-").requests(cell.requests, due);
+    let mut warmup = Shapes::new(cell, workload, "warmup-").requests(cell.requests, due);
     if let Load::Closed { concurrency } = cell.load {
         put_out_of_step(&mut warmup, concurrency);
     }
@@ -46,7 +47,7 @@ fn plan_cell(cell: &Cell, seed: u64) -> PlannedCell {
         name: cell.name.clone(),
         phase: cell.phase,
         load: cell.load,
-        requests: Shapes::new(cell, seed, "").requests(0, measured_due),
+        requests: Shapes::new(cell, workload, "").requests(0, measured_due),
         warmup,
         max_connections: cell.max_connections,
         timeout: cell.timeout,
@@ -67,6 +68,7 @@ fn put_out_of_step(warmup: &mut [PlannedRequest], concurrency: u32) {
 /// Draws request shapes of one cell.
 struct Shapes<'a> {
     cell: &'a Cell,
+    vocabulary: Option<u32>,
     prompt_lengths: Draws<'a>,
     output_lengths: Draws<'a>,
     prompts: Stream,
@@ -77,12 +79,14 @@ struct Shapes<'a> {
 impl<'a> Shapes<'a> {
     /// `kind` sets the warm-up's streams apart from the measured requests'. Shared prefixes are common
     /// to both: warm-up brings the prefix cache to the state in which the cell is measured.
-    fn new(cell: &'a Cell, seed: u64, kind: &str) -> Self {
+    fn new(cell: &'a Cell, workload: &Workload, kind: &str) -> Self {
+        let seed = workload.seed;
         let stream = |purpose: &str| Stream::named(seed, &format!("{kind}{purpose}/{}", cell.name));
         let mut prefixes = Stream::named(seed, &format!("prefixes/{}", cell.name));
         let groups = cell.shared_prefix.map_or(0, |shared| shared.groups);
         Self {
             cell,
+            vocabulary: workload.vocabulary,
             prompt_lengths: Draws::new(&cell.prompt_tokens, stream("lengths")),
             output_lengths: Draws::new(&cell.output_tokens, stream("output-lengths")),
             prompts: stream("prompts"),
@@ -104,7 +108,7 @@ impl<'a> Shapes<'a> {
         });
         PlannedRequest {
             number,
-            prompt: PromptRecipe { seed: self.prompts.bits(), words, prefix },
+            prompt: PromptRecipe { seed: self.prompts.bits(), words, prefix, vocabulary: self.vocabulary },
             output_tokens: self.output_lengths.next(),
             due,
         }
@@ -138,7 +142,7 @@ mod tests {
     }
 
     fn workload(seed: u64, cells: Vec<Cell>) -> Workload {
-        Workload { name: "small".to_owned(), description: String::new(), seed, cells }
+        Workload { name: "small".to_owned(), description: String::new(), vocabulary: None, seed, cells }
     }
 
     fn small() -> Workload {
@@ -228,6 +232,9 @@ mod tests {
         same.cells.reverse();
         same.name = "renamed".to_owned();
         assert_eq!(build(&same).fingerprint, base);
+        let of = |vocabulary| build(&Workload { vocabulary, ..small() }).fingerprint;
+        assert_eq!(of(None), base);
+        assert!(of(Some(32_000)) != base && of(Some(32_000)) != of(Some(32_001)));
         let changes: [fn(&mut Cell); 7] = [
             |cell| cell.name = "d8".to_owned(),
             |cell| cell.load = Load::Closed { concurrency: 9 },

@@ -15,6 +15,9 @@ use crate::spec::workload::{Burst, Load};
 /// when the same recipe would give another text, so that an old baseline is not compared by mistake.
 const GENERATOR: &str = "servegate-plan/1";
 
+/// The version of everything between a recipe and token ids.
+const TOKEN_IDS: &str = "/token_ids/1";
+
 /// The fingerprint of these cells.
 pub(super) fn of(cells: &[PlannedCell]) -> Digest {
     let mut hasher = Hasher::default();
@@ -72,6 +75,11 @@ fn add_request(hasher: &mut Hasher, request: &PlannedRequest) {
     add(hasher, &[u64::from(request.number), prompt.seed, u64::from(prompt.words)]);
     add(hasher, &[u64::from(prompt.prefix.is_some()), prefix_seed, u64::from(prefix_words)]);
     add(hasher, &[u64::from(request.output_tokens), due[0], due[1]]);
+    if let Some(vocabulary) = prompt.vocabulary {
+        // Of a workload all prompts are ids or none is, so that this is not the next request.
+        hasher.field(TOKEN_IDS.as_bytes());
+        add(hasher, &[u64::from(vocabulary)]);
+    }
 }
 
 /// Adds numbers of fixed width; every list above has a fixed or a stated length.

@@ -25,6 +25,50 @@ pub fn text(recipe: &PromptRecipe) -> String {
     out
 }
 
+/// The token ids of a prompt that is sent as such: as many as its words. None for one of text.
+///
+/// They come from the middle half of the vocabulary: special tokens, single bytes and unused ids stand at its ends.
+/// As in a text, each part begins with its seed, in digits that are tokens. The same recipe always gives the same ids.
+pub fn ids(recipe: &PromptRecipe) -> Option<Vec<u32>> {
+    let vocabulary = recipe.vocabulary?;
+    let range = Ids { first: vocabulary.div_euclid(4), count: vocabulary.div_euclid(2).max(1) };
+    let mut out = Vec::with_capacity(usize::try_from(recipe.words).unwrap_or_default());
+    let mut own = recipe.words;
+    if let Some((seed, words)) = recipe.prefix {
+        let words = words.min(recipe.words);
+        own -= words;
+        range.extend(&mut out, seed, words);
+    }
+    range.extend(&mut out, recipe.seed, own);
+    Some(out)
+}
+
+/// A range of token ids.
+struct Ids {
+    first: u32,
+    count: u32,
+}
+
+impl Ids {
+    /// Appends `tokens` ids fixed by the seed.
+    fn extend(&self, out: &mut Vec<u32>, seed: u64, tokens: u32) {
+        let (mut largest, mut digits) = (u64::MAX, seed);
+        let mut stream = Stream::named(seed, "token ids");
+        for _ in 0..tokens {
+            // As many digits as the largest seed has, then at random: 32 bits scaled to the range.
+            let index = if largest > 0 {
+                let digit = digits.checked_rem(self.count.into()).unwrap_or_default();
+                digits = digits.checked_div(self.count.into()).unwrap_or_default();
+                largest = largest.checked_div(self.count.into()).unwrap_or_default();
+                digit
+            } else {
+                ((stream.bits() >> 32) * u64::from(self.count)) >> 32
+            };
+            out.push(self.first.saturating_add(u32::try_from(index).unwrap_or_default()));
+        }
+    }
+}
+
 /// Appends `count` words fixed by the seed.
 fn extend(out: &mut String, seed: u64, count: u32) {
     let spelled = SPELLED.min(count);
@@ -66,7 +110,7 @@ mod tests {
     use super::*;
 
     fn recipe(seed: u64, words: u32, prefix: Option<(u64, u32)>) -> PromptRecipe {
-        PromptRecipe { seed, words, prefix }
+        PromptRecipe { seed, words, prefix, vocabulary: None }
     }
 
     #[test]
@@ -82,6 +126,28 @@ mod tests {
     fn a_text_is_pinned() {
         // A change of this text would make every stored plan another one.
         insta::assert_snapshot!(text(&recipe(0x1234_5678_9abc_def0, 24, Some((u64::MAX, 9)))), @"next discuss why flow yet hundred bus exist quite try did allow show eat across after at carry shot program well glad before are");
+    }
+
+    #[test]
+    fn ids_are_pinned_stay_in_the_middle_of_the_vocabulary_and_are_used_evenly() {
+        let of = |recipe: PromptRecipe, vocabulary| ids(&PromptRecipe { vocabulary, ..recipe });
+        let some = of(recipe(0x1234_5678_9abc_def0, 12, Some((u64::MAX, 6))), Some(32_000)).unwrap();
+        // A change of these ids would make every stored plan of token ids another one: raise their version.
+        insta::assert_snapshot!(format!("{some:?}"), @"[23615, 22846, 18037, 15599, 8281, 10036, 22320, 8486, 23576, 8255, 8020, 11130]");
+        assert_eq!(of(recipe(1, 5, None), None), None);
+        for vocabulary in [256, 1_000, 49_152, 16_777_216] {
+            let ids = of(recipe(9, 20_000, None), Some(vocabulary)).unwrap();
+            assert_eq!(ids.len(), 20_000);
+            let (quarter, half) = (vocabulary >> 2, vocabulary >> 1);
+            assert!(ids.iter().all(|id| (quarter..quarter + half).contains(id)), "{vocabulary}");
+        }
+        let ids = of(recipe(9, 128_000, None), Some(256)).unwrap();
+        let mut counts = BTreeMap::<u32, u32>::new();
+        for id in &ids {
+            *counts.entry(*id).or_default() += 1;
+        }
+        // 1,000 of each expected, standard deviation 32.
+        assert!(counts.len() == 128 && counts.values().all(|n| (840..=1_160).contains(n)), "{counts:?}");
     }
 
     #[test]
@@ -103,6 +169,8 @@ mod tests {
             for (a, b) in [(a, b), (a, a.wrapping_add(near))] {
                 let head = |seed| text(&recipe(seed, 16, None));
                 prop_assert_eq!(head(a) == head(b), a == b);
+                let ids = |seed| ids(&PromptRecipe { vocabulary: Some(40_000), ..recipe(seed, 16, None) });
+                prop_assert_eq!(ids(a) == ids(b), a == b);
             }
         }
 

@@ -79,4 +79,6 @@ pub struct PromptRecipe {
     pub words: u32,
     /// Seed and length in words of a prefix shared with other requests, part of `words`.
     pub prefix: Option<(u64, u32)>,
+    /// Where the prompt is token ids and not text: the size of the vocabulary. `words` are then tokens, exactly.
+    pub vocabulary: Option<u32>,
 }

@@ -1,15 +1,18 @@
 //! One small request through the normal path before anything is measured, so that the usual mistakes
 //! are one clear sentence each and not three hundred failed records.
 
+use crate::base::names::Api;
 use crate::base::units::Nanos;
-use crate::wire::decoded::{Chunk, Decoded, Doubt, Outcome, TokenSource};
-use crate::wire::dialect::{Dialect, Template};
+use crate::wire::decoded::{Decoded, Doubt, Outcome, TokenSource};
+use crate::wire::dialect::{Dialect, Prompt, Template, forcing};
 use crate::wire::transport::{Exchange, Failure, Outbound, Transport, Wake};
 
 /// The first request asks for so many tokens.
 const TOKENS: u32 = 16;
 /// Its prompt; not one of a plan.
 const PROMPT: &str = "Count from one to ten.";
+/// The prompt where the length is forced: a server that ignores that ends the answer after a word.
+const SHORT: &str = "Answer with one word: yes or no?";
 /// Content events that cannot have come in one read unless something held the stream back.
 const HELD_BACK: usize = 8;
 /// At most so many model names are listed in an error.
@@ -22,6 +25,8 @@ const PAUSE: Nanos = Nanos::from_millis(250);
 /// The request and what is known of the target.
 #[derive(Clone, Copy)]
 pub struct Trial<'a> {
+    /// Its name.
+    pub api: Api,
     /// HTTP interface of the target.
     pub dialect: &'a Dialect,
     /// Its request body.
@@ -140,6 +145,30 @@ pub enum Caution {
     /// The accounts of the tokens contradict each other.
     #[error("{0}; throughput, TPOT and output lengths rest on the usage")]
     Doubtful(Doubt),
+    /// The answer is shorter than the length that the request forces.
+    #[error(
+        "the request forces {TOKENS} output tokens, and the answer has {output}: the server does not honour it, and every \
+         request that ends early counts as failed (`wrong_length`); {}",
+        forcing(*.api)
+    )]
+    LengthIgnored {
+        /// Its tokens.
+        output: u32,
+        /// Which interface.
+        api: Api,
+    },
+    /// The answer ended by itself, before the length that was asked for.
+    #[error(
+        "the answer ended after {output} of {TOKENS} tokens, as the request lets it: lengths are the model's, and a change of \
+         them is a change of the work; {}",
+        forcing(*.api)
+    )]
+    EndsEarly {
+        /// Its tokens.
+        output: u32,
+        /// Which interface.
+        api: Api,
+    },
     /// The whole stream came at one instant.
     #[error("the whole stream arrived in one read: something between servegate and the engine holds it back")]
     HeldBack,
@@ -203,12 +232,13 @@ fn attempt(
     id: u64,
     due: Nanos,
 ) -> Result<Vec<Caution>, (Refused, Passing)> {
+    let wanted = trial.template.wanted(TOKENS);
     transport.submit(Outbound {
         id,
         due,
         request_id: format!("servegate-preflight/{id}"),
         path: trial.dialect.path(),
-        body: trial.template.body(PROMPT, TOKENS, 0),
+        body: trial.template.body(Prompt::Text(if wanted.forced { SHORT } else { PROMPT }), TOKENS, 0),
         timeout: trial.timeout,
         stall_timeout: trial.timeout,
     });
@@ -216,8 +246,8 @@ fn attempt(
     transport.abandon();
     match wake {
         Wake::Ended(exchange) => {
-            let decoded = trial.dialect.decode(&exchange, trial.template.wanted(TOKENS));
-            judge(trial, &exchange, decoded).map_err(|refused| {
+            let decoded = trial.dialect.decode(&exchange, wanted);
+            judge(trial, &exchange, &decoded).map_err(|refused| {
                 let passing = Passing::of(&refused, &exchange);
                 (refused, passing)
             })
@@ -227,14 +257,13 @@ fn attempt(
     }
 }
 
-fn judge(trial: &Trial<'_>, exchange: &Exchange, decoded: Decoded) -> Result<Vec<Caution>, Refused> {
-    let cause = match (decoded.detail, decoded.hint) {
+fn judge(trial: &Trial<'_>, exchange: &Exchange, decoded: &Decoded) -> Result<Vec<Caution>, Refused> {
+    let cause = match (&decoded.detail, decoded.hint) {
         (Some(detail), Some(hint)) => format!("{detail}; {hint}"),
-        (detail, _) => detail.unwrap_or_default(),
+        (detail, _) => detail.clone().unwrap_or_default(),
     };
     match decoded.outcome {
-        // A length of its own is shown by the records; here only the stream counts.
-        Outcome::Ok | Outcome::WrongLength => Ok(cautions(&decoded.chunks, decoded.tokens_from, decoded.doubt)),
+        Outcome::Ok | Outcome::WrongLength => Ok(cautions(trial, decoded)),
         _ if exchange.failure == Some(Failure::TooLarge) => Err(Refused::Other { cause }),
         Outcome::Connection | Outcome::Truncated if !decoded.chunks.is_empty() => Err(Refused::Cut { cause }),
         Outcome::Connection => Err(match exchange.failure.clone() {
@@ -272,14 +301,23 @@ fn refusal(trial: &Trial<'_>, status: u16, cause: String) -> Refused {
     }
 }
 
-fn cautions(chunks: &[Chunk], tokens_from: TokenSource, doubt: Option<Doubt>) -> Vec<Caution> {
+fn cautions(trial: &Trial<'_>, decoded: &Decoded) -> Vec<Caution> {
+    let chunks = &decoded.chunks;
     let held_back = chunks.len() >= HELD_BACK && chunks.windows(2).all(|pair| pair.first() == pair.last());
-    let no_usage = matches!(tokens_from, TokenSource::Chunks);
-    [(no_usage, Caution::NoUsage), (held_back, Caution::HeldBack)]
-        .into_iter()
-        .filter_map(|(holds, caution)| holds.then_some(caution))
-        .chain(doubt.map(Caution::Doubtful))
-        .collect()
+    let counted = decoded.tokens_from == TokenSource::Usage;
+    let output = decoded.output_tokens.unwrap_or_default();
+    let ignored = decoded.outcome == Outcome::WrongLength;
+    let early = counted && !ignored && output < trial.template.wanted(TOKENS).output_tokens;
+    [
+        (!counted, Caution::NoUsage),
+        (held_back, Caution::HeldBack),
+        (ignored, Caution::LengthIgnored { output, api: trial.api }),
+        (early, Caution::EndsEarly { output, api: trial.api }),
+    ]
+    .into_iter()
+    .filter_map(|(holds, caution)| holds.then_some(caution))
+    .chain(decoded.doubt.map(Caution::Doubtful))
+    .collect()
 }
 
 fn offer(offered: &[String]) -> String {
@@ -294,7 +332,6 @@ fn offer(offered: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::names::Api;
     use crate::wire::dialect;
     use crate::wire::transport::Read;
 
@@ -346,12 +383,13 @@ mod tests {
         let dialect = dialect::of(Api::Completions);
         let template = Template::new(&dialect, "m", &serde_json::Map::new());
         let timeout = Nanos::from_secs(60);
-        preflight(Trial { dialect: &dialect, template: &template, model: "m", offered, timeout }, script)
+        let (api, model) = (Api::Completions, "m");
+        preflight(Trial { api, dialect: &dialect, template: &template, model, offered, timeout }, script)
     }
 
     const TOKEN: &str = "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n";
     const FINISH: &str = "data: {\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":\"length\"}]}\n\n";
-    const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":6,\"completion_tokens\":2}}\n\n";
+    const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":6,\"completion_tokens\":16}}\n\n";
     const DONE: &str = "data: [DONE]\n\n";
 
     #[test]
@@ -359,8 +397,26 @@ mod tests {
         assert_eq!(look(None, response(Some(200), &[TOKEN, TOKEN, FINISH, USAGE, DONE], None)), Ok(vec![]));
         assert_eq!(look(None, response(Some(200), &[TOKEN, TOKEN, FINISH, DONE], None)), Ok(vec![Caution::NoUsage]));
         let doubtful = Caution::Doubtful(Doubt::FewerThanChunks);
-        let at_once = [&TOKEN.repeat(9), FINISH, USAGE, DONE].concat();
+        let at_once = [&TOKEN.repeat(19), FINISH, USAGE, DONE].concat();
         assert_eq!(look(None, response(Some(200), &[&at_once], None)), Ok(vec![Caution::HeldBack, doubtful]));
+    }
+
+    #[test]
+    fn a_length_that_is_not_reached_says_how_to_force_it() {
+        let three = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":6,\"completion_tokens\":3}}\n\n";
+        let stop = FINISH.replace("length", "stop");
+        let answer = || response(Some(200), &[TOKEN, TOKEN, &stop, three, DONE], None);
+        assert_eq!(look(None, answer()), Ok(vec![Caution::EndsEarly { output: 3, api: Api::Completions }]));
+        let dialect = dialect::of(Api::Completions);
+        let extra = serde_json::Map::from_iter([("ignore_eos".to_owned(), true.into())]);
+        let template = Template::new(&dialect, "m", &extra);
+        let timeout = Nanos::from_secs(60);
+        let api = Api::Llamacpp;
+        let trial = Trial { api, dialect: &dialect, template: &template, model: "m", offered: None, timeout };
+        let cautions = preflight(trial, &mut Script(vec![answer()])).unwrap();
+        let [ignored @ Caution::LengthIgnored { output: 3, .. }] = cautions.as_slice() else { panic!("{cautions:?}") };
+        let said = ignored.to_string();
+        assert!(said.contains("forces 16 output tokens, and the answer has 3") && said.contains("by itself"), "{said}");
     }
 
     #[test]

@@ -87,7 +87,7 @@ struct Body<'a> {
     #[serde(borrow, default)]
     messages: Option<Vec<Message<'a>>>,
     #[serde(borrow, default)]
-    prompt: Option<Cow<'a, str>>,
+    prompt: Option<Prompt<'a>>,
     #[serde(default)]
     max_tokens: Option<u32>,
     #[serde(default)]
@@ -98,6 +98,14 @@ struct Body<'a> {
     stream_options: Option<StreamOptions>,
     #[serde(default)]
     ignore_eos: Option<bool>,
+}
+
+/// The prompt of a completion.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Prompt<'a> {
+    Text(#[serde(borrow)] Cow<'a, str>),
+    Ids(Vec<u32>),
 }
 
 #[derive(Deserialize)]
@@ -136,9 +144,14 @@ pub fn read(path: &str, body: &[u8], model: &str, max_len: u32) -> Result<Ask, R
             (words + TEMPLATE_TOKENS, Stream::named(0, messages.last().map_or("", |message| &message.content)))
         }
         Interface::Completions => {
-            let prompt = body.prompt.as_deref();
-            let prompt = prompt.ok_or_else(|| Refusal::bad_request("a prompt is required", Some("prompt")))?;
-            (count_words(prompt) + 1, Stream::named(0, prompt))
+            let prompt = body.prompt.as_ref();
+            match prompt.ok_or_else(|| Refusal::bad_request("a prompt is required", Some("prompt")))? {
+                Prompt::Text(text) => (count_words(text) + 1, Stream::named(0, text)),
+                // Ids are taken as they are: nothing is put before them.
+                Prompt::Ids(ids) => {
+                    (u32::try_from(ids.len()).unwrap_or(u32::MAX), Stream::named(0, &format!("{ids:?}")))
+                }
+            }
         }
     };
     let limit = body.max_completion_tokens.or(body.max_tokens).unwrap_or_else(|| max_len.saturating_sub(words));
@@ -200,6 +213,8 @@ mod tests {
         let open = read("/v1/completions", br#"{"model":"m","prompt":"a b"}"#, "m", 100_000).unwrap();
         assert!(!open.by_length && !open.stream && open.prompt_tokens == 3);
         assert!((30..3_000).contains(&open.output_tokens));
+        let ids = read("/v1/completions", br#"{"model":"m","prompt":[5,6,7]}"#, "m", 100_000).unwrap();
+        assert_eq!(ids.prompt_tokens, 3);
     }
 
     #[test]

@@ -209,7 +209,8 @@ fn target(view: &View<'_>, findings: &mut Findings) -> Option<Target> {
         let value = json(&entry.value, &path, &mut Findings::new(""));
         // A server that does not know the usage of streams may be asked without it.
         let without = entry.key == "stream_options" && value.is_null();
-        let own = OWN_FIELDS.contains(&entry.key.as_str()) || (entry.key == "text" && api == Some(Api::Sglang));
+        let own = OWN_FIELDS.contains(&entry.key.as_str())
+            || (matches!(entry.key.as_str(), "text" | "input_ids") && api == Some(Api::Sglang));
         if own && !without {
             let message = format!("{} is set by servegate itself, from the target and the workload", quote(&entry.key));
             findings.error(&entry.key_at, &path, Fault::new("reserved-key", message, "remove it"));

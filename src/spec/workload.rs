@@ -12,6 +12,8 @@ pub struct Workload {
     pub description: String,
     /// Seed of everything random in its plan.
     pub seed: u64,
+    /// Where prompts are sent as token ids and not as text: the size of the model's vocabulary.
+    pub vocabulary: Option<u32>,
     /// The operating points, in file order; at least one, names unique. Each phase of a cell is one of its own,
     /// and the phases of a cell follow each other in the order of their time line.
     pub cells: Vec<Cell>,

@@ -13,6 +13,13 @@ use crate::spec::text::quote;
 use crate::spec::view::View;
 use crate::spec::workload::{Cell, Lengths, Phase, SharedPrefix, Workload};
 
+const TEXT: &str = "text";
+const TOKEN_IDS: &str = "token_ids";
+
+fn prompts() -> Vec<&'static str> {
+    vec![TEXT, TOKEN_IDS]
+}
+
 const TOKENS: Kind = Kind::Count { min: 1, max: 1_000_000 };
 const LENGTH: Kind = Kind::Either(&TOKENS, &Kind::Object(&LENGTHS));
 
@@ -35,6 +42,18 @@ pub(super) static WORKLOAD: Object = Object {
             kind: Kind::Count { min: 0, max: u64::MAX },
             need: Need::Default("1"),
             doc: "the seed of prompts, lengths and arrivals; another seed is another workload",
+        },
+        Field {
+            name: "prompts",
+            kind: Kind::Choice(prompts),
+            need: Need::Default(TEXT),
+            doc: "how prompts are sent: `text`, or `token_ids` for lengths that are exact; see \"Prompts\"",
+        },
+        Field {
+            name: "vocabulary",
+            kind: Kind::Count { min: 256, max: 16_777_216 },
+            need: Need::Optional,
+            doc: "with `prompts: token_ids`: the size of the model's vocabulary",
         },
         Field {
             name: "cells",
@@ -216,12 +235,36 @@ fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
         }
     }
     one_is_first(view, findings);
+    let vocabulary = vocabulary(view, findings);
     Some(Workload {
         name: view.text("name")?,
         description: view.text("description").unwrap_or_default(),
         seed: view.read("seed", scalar::count)?,
+        vocabulary,
         cells: cells.into_iter().collect::<Option<Vec<_>>>()?.concat(),
     })
+}
+
+/// The vocabulary, where prompts are sent as token ids.
+fn vocabulary(view: &View<'_>, findings: &mut Findings) -> Option<u32> {
+    let (ids, has) = (view.text("prompts").as_deref() == Some(TOKEN_IDS), view.has("vocabulary"));
+    if ids && !has {
+        let fault = Fault::new(
+            "missing-key",
+            "token ids are drawn from a vocabulary whose size is not known",
+            "add `vocabulary` with the size of the model's vocabulary (`vocab_size` in its config.json)",
+        );
+        findings.error(&view.at("prompts"), &view.key("prompts"), fault);
+    }
+    if has && !ids {
+        let fault = Fault::new(
+            "conflicting-keys",
+            "prompts are sent as text, which needs no vocabulary",
+            "remove `vocabulary`, or add `prompts: token_ids`",
+        );
+        findings.error(&view.at("vocabulary"), &view.key("vocabulary"), fault);
+    }
+    if ids { view.count("vocabulary") } else { None }
 }
 
 /// A boot has one first request.

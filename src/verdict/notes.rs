@@ -7,7 +7,7 @@ use crate::base::names::Role;
 use crate::compare::conditions::differences;
 use crate::stats::moderated::Flag;
 use crate::verdict::case::Case;
-use crate::verdict::rules::{Screening, server_notes};
+use crate::verdict::rules::{Screening, server_notes, token_notes};
 use crate::verdict::states::State;
 use crate::verdict::subjects::Subject;
 use crate::verdict::words::count;
@@ -49,6 +49,7 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
     }
     notes.extend(screening.left_out());
     notes.extend(server_notes(screening));
+    notes.extend(token_notes(screening));
     notes.extend(at_once(screening));
     notes.extend(waited(case));
     notes.extend(one_sided(case));

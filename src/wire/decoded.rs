@@ -79,7 +79,8 @@ pub enum TokenSource {
 
 /// Accounts of the tokens of one answer that contradict each other. The answer counts all the same: what is doubtful
 /// is a metric per token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
 pub enum Doubt {
     /// More tokens than the request allowed.
     #[error("the usage counts more output tokens than were asked for")]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::codec::quoted;
-use crate::artifact::record::{Chunk, Outcome, Record, TokenSource};
+use crate::artifact::record::{Chunk, Doubt, Outcome, Record, TokenSource};
 use crate::base::digest::ShortDigest;
 use crate::base::units::Nanos;
 
@@ -61,6 +61,8 @@ pub(super) struct Line<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reasoning_tokens: Option<u32>,
     tokens_from: TokenSource,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    doubt: Option<Doubt>,
     #[serde(default, skip_serializing_if = "is_zero")]
     text_bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,6 +116,7 @@ impl<'a> From<&'a Record> for Line<'a> {
             output_tokens: record.output_tokens,
             reasoning_tokens: record.reasoning_tokens,
             tokens_from: record.tokens_from,
+            doubt: record.doubt,
             text_bytes: record.text_bytes,
             text_digest: record.text_digest,
             finish: record.finish.as_deref().map(Cow::Borrowed),
@@ -163,6 +166,7 @@ impl Line<'_> {
             output_tokens: self.output_tokens,
             reasoning_tokens: self.reasoning_tokens,
             tokens_from: self.tokens_from,
+            doubt: self.doubt,
             text_bytes: self.text_bytes,
             text_digest: self.text_digest,
             finish: self.finish.map(Cow::into_owned),
@@ -318,6 +322,10 @@ mod tests {
         assert!(serde_json::to_string(&Line::from(&unknown)).unwrap().contains(r#""chunk_tokens":[],"#));
         unknown.chunks[1].tokens = Some(4);
         assert!(serde_json::to_string(&Line::from(&unknown)).unwrap().contains("[null,4,null]"));
+        unknown.doubt = Some(Doubt::MoreThanWanted);
+        let text = serde_json::to_string(&Line::from(&unknown)).unwrap();
+        assert!(text.contains(r#""tokens_from":"usage","doubt":"more_than_wanted","#), "{text}");
+        assert_eq!(serde_json::from_str::<Line<'_>>(&text).unwrap().into_record(), Ok(unknown));
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub(crate) mod samples {
     use proptest::option;
     use proptest::prelude::*;
 
-    use crate::artifact::record::{Chunk, Outcome, Record, TokenSource};
+    use crate::artifact::record::{Chunk, Doubt, Outcome, Record, TokenSource};
     use crate::base::digest::ShortDigest;
     use crate::base::units::Nanos;
 
@@ -121,6 +121,7 @@ pub(crate) mod samples {
             output_tokens: Some(tokens),
             reasoning_tokens: None,
             tokens_from: TokenSource::Usage,
+            doubt: None,
             text_bytes: 4 * u64::from(tokens),
             text_digest: (tokens > 0).then_some(ShortDigest(0xff)),
             finish: Some("length".to_owned()),
@@ -194,6 +195,7 @@ pub(crate) mod samples {
                     output_tokens: counts.2,
                     reasoning_tokens: counts.0,
                     tokens_from: if usage { TokenSource::Usage } else { TokenSource::Chunks },
+                    doubt: usage.then_some(Doubt::FewerThanChunks),
                     text_bytes: u64::from(request),
                     text_digest: (request > 0 && usage).then_some(ShortDigest(at.rotate_right(8))),
                     finish,

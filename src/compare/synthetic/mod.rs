@@ -138,7 +138,7 @@ pub(crate) fn know(run: &mut Run, condition: Condition, value: &str) {
 fn plan(requests: u32) -> Plan {
     let request = |number| PlannedRequest {
         number,
-        prompt: PromptRecipe { seed: u64::from(number), words: 100, prefix: None },
+        prompt: PromptRecipe { seed: u64::from(number), words: 100, prefix: None, vocabulary: None },
         output_tokens: 6,
         due: None,
     };
@@ -231,6 +231,7 @@ fn records(cell: &str, traffic: &Traffic) -> Vec<Record> {
             output_tokens: ok.then_some(traffic.tokens),
             reasoning_tokens: None,
             tokens_from: TokenSource::Usage,
+            doubt: None,
             text_bytes: if ok { 4 * u64::from(traffic.tokens) } else { 0 },
             text_digest: None,
             finish: ok.then(|| "length".to_owned()),

@@ -179,7 +179,13 @@ fn planned(streams: u32) -> PlannedCell {
         timeout: Nanos::from_secs(120),
         stall_timeout: Nanos::from_secs(60),
     };
-    let workload = Workload { name: "selfcheck".to_owned(), description: String::new(), seed: 1, cells: vec![cell] };
+    let workload = Workload {
+        name: "selfcheck".to_owned(),
+        description: String::new(),
+        vocabulary: None,
+        seed: 1,
+        cells: vec![cell],
+    };
     build(&workload).cells.remove(0)
 }
 

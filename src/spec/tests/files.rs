@@ -62,6 +62,8 @@ const FULL_LOADS: &str = "\
 servegate: 1
 kind: workload
 name: loads
+prompts: token_ids
+vocabulary: 32000
 cells:
   - name: gamma
     rate: 8/s
@@ -195,6 +197,20 @@ targets:
       kv_cache_dtype: bf16
       max_num_seqs: 256
 ";
+
+#[test]
+fn token_ids_need_a_vocabulary_and_text_takes_none() {
+    let with = |keys: &str| {
+        let cell = "{name: c1, concurrency: 1, requests: 50, prompt_tokens: 64, output_tokens: 8}";
+        let text = format!("servegate: 1\nkind: workload\nname: w\n{keys}cells: [{cell}]\n");
+        read_workload("w.yaml", &text).map(|read| read.value.vocabulary).map_err(|found| found[0].code)
+    };
+    assert_eq!(with(""), Ok(None));
+    assert_eq!(with("prompts: text\n"), Ok(None));
+    assert_eq!(with("prompts: token_ids\nvocabulary: 49152\n"), Ok(Some(49_152)));
+    assert_eq!(with("prompts: token_ids\n"), Err("missing-key"));
+    assert_eq!(with("vocabulary: 49152\n"), Err("conflicting-keys"));
+}
 
 fn workload(text: &str) -> Workload {
     let read = read_workload("w.yaml", text).unwrap();

@@ -10,6 +10,7 @@ mod garbage;
 mod records;
 mod server;
 mod steady;
+mod tokens;
 
 use std::ptr;
 
@@ -24,6 +25,7 @@ use crate::verdict::judgement::{Finding, Verdict};
 
 pub(super) use crate::verdict::rules::applies::does_not_apply;
 pub(super) use crate::verdict::rules::server::notes as server_notes;
+pub(super) use crate::verdict::rules::tokens::notes as token_notes;
 
 /// Why a run does not count in a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,8 @@ const RUN_RULES: &[RunRule] = &[
     completeness::attempted,
     records::contradictory,
     records::out_of_order,
+    tokens::contradicted,
+    tokens::length_not_forced,
     client::saturated,
     client::stolen,
     client::unstamped,

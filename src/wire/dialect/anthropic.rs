@@ -19,6 +19,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         length: "max_tokens",
         seed: None,
         prompt: ("messages", r#"[{"role":"user","content":"#, "}]"),
+        ids: None,
     },
     framing: Framing::Events,
     end: End::Own("message_stop"),

@@ -21,6 +21,17 @@ pub(super) struct Shape {
     pub(super) seed: Option<&'static str>,
     /// Field of the prompt, and the JSON before and after the prompt's string in it.
     pub(super) prompt: (&'static str, &'static str, &'static str),
+    /// Field of a prompt of token ids, where the interface takes one.
+    pub(super) ids: Option<&'static str>,
+}
+
+/// What a request asks the model to continue.
+#[derive(Clone, Copy, Debug)]
+pub enum Prompt<'a> {
+    /// Text, which the server turns into tokens.
+    Text(&'a str),
+    /// Token ids; an interface that takes none sends no prompt, see [`Dialect::takes_ids`].
+    Ids(&'a [u32]),
 }
 
 /// An object of parameters inside the body.
@@ -45,6 +56,7 @@ pub struct Template {
     nested: bool,
     /// Name, and text before and after its value, of the fields that differ between requests.
     prompt: Option<(&'static str, &'static str, &'static str)>,
+    ids: Option<&'static str>,
     length: Option<&'static str>,
     seed: Option<&'static str>,
     extra_length: Option<u32>,
@@ -96,6 +108,7 @@ impl Template {
             head,
             nested: shape.nested.is_some(),
             prompt,
+            ids: shape.ids,
             length,
             seed,
             extra_length,
@@ -112,8 +125,12 @@ impl Template {
     }
 
     /// The JSON body of one request. Of the seed, the low 31 bits are sent: the range that every engine takes.
-    pub fn body(&self, prompt: &str, output_tokens: u32, seed: u64) -> Bytes {
-        let mut out = String::with_capacity(self.head.len().saturating_add(prompt.len()).saturating_add(128));
+    pub fn body(&self, prompt: Prompt<'_>, output_tokens: u32, seed: u64) -> Bytes {
+        let size = match prompt {
+            Prompt::Text(text) => text.len(),
+            Prompt::Ids(ids) => ids.len().saturating_mul(7),
+        };
+        let mut out = String::with_capacity(self.head.len().saturating_add(size).saturating_add(128));
         out.push_str(&self.head);
         if let Some(name) = self.length {
             field(&mut out, name, &output_tokens.to_string());
@@ -124,10 +141,17 @@ impl Template {
         if self.nested {
             out.push('}');
         }
-        if let Some((name, before, after)) = self.prompt {
-            field(&mut out, name, before);
-            out.push_str(&Value::from(prompt).to_string());
-            out.push_str(after);
+        match (prompt, self.prompt, self.ids) {
+            (Prompt::Text(text), Some((name, before, after)), _) => {
+                field(&mut out, name, before);
+                out.push_str(&Value::from(text).to_string());
+                out.push_str(after);
+            }
+            (Prompt::Ids(ids), _, Some(name)) => {
+                let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+                field(&mut out, name, &format!("[{}]", list.join(",")));
+            }
+            (Prompt::Text(_), None, _) | (Prompt::Ids(_), _, None) => {}
         }
         out.push('}');
         Bytes::from(out)
@@ -177,7 +201,7 @@ mod tests {
     }
 
     fn text(template: &Template) -> String {
-        String::from_utf8(template.body("say \"hi\"\n", 16, (1 << 40) + 5).to_vec()).unwrap()
+        String::from_utf8(template.body(Prompt::Text("say \"hi\"\n"), 16, (1 << 40) + 5).to_vec()).unwrap()
     }
 
     #[test]
@@ -263,6 +287,22 @@ mod tests {
     }
 
     #[test]
+    fn token_ids_stand_in_place_of_the_text() {
+        for (api, end) in [
+            (Api::Completions, r#""seed":5,"prompt":[7,40000]}"#),
+            (Api::Llamacpp, r#""seed":5,"prompt":[7,40000]}"#),
+            (Api::Sglang, r#""max_new_tokens":16},"input_ids":[7,40000]}"#),
+        ] {
+            assert!(dialect::of(api).takes_ids());
+            let body = template(api, json!({})).body(Prompt::Ids(&[7, 40_000]), 16, 5);
+            let body = String::from_utf8(body.to_vec()).unwrap();
+            assert!(body.ends_with(end) && serde_json::from_str::<Value>(&body).is_ok(), "{body}");
+        }
+        let takers = Api::ALL.iter().filter(|api| dialect::of(**api).takes_ids());
+        assert_eq!(takers.count(), 3);
+    }
+
+    #[test]
     fn a_model_in_the_url_is_one_segment() {
         let triton = dialect::of(Api::Triton);
         assert_eq!(triton.serving("ensemble").path(), "/v2/models/ensemble/generate_stream");
@@ -291,7 +331,7 @@ mod tests {
                 (Api::Sglang, "/text", "/sampling_params/max_new_tokens"),
                 (Api::OllamaGenerate, "/prompt", "/options/num_predict"),
             ] {
-                let body = template(api, json!({})).body(&prompt, tokens, seed);
+                let body = template(api, json!({})).body(Prompt::Text(&prompt), tokens, seed);
                 let value: Value = serde_json::from_slice(&body).unwrap();
                 prop_assert_eq!(value.pointer(said).unwrap().as_str(), Some(prompt.as_str()));
                 prop_assert_eq!(value.pointer(length).unwrap().as_u64(), Some(u64::from(tokens)));

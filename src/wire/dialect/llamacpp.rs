@@ -19,6 +19,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         length: "n_predict",
         seed: Some("seed"),
         prompt: ("prompt", "", ""),
+        ids: Some("prompt"),
     },
     framing: Framing::Events,
     end: End::Own("stop: true"),

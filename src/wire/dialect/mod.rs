@@ -28,7 +28,7 @@ mod triton;
 
 use crate::base::names::Api;
 use crate::wire::dialect::answer::{Answer, Problem};
-pub use crate::wire::dialect::body::Template;
+pub use crate::wire::dialect::body::{Prompt, Template};
 use crate::wire::dialect::body::{Shape, url_segment};
 
 /// One HTTP interface: where requests go, how they carry a prompt, and how their streams are read.
@@ -73,6 +73,27 @@ enum End {
     Close,
 }
 
+/// How a request of an interface asks for an answer of exactly the wanted length.
+pub const fn forcing(api: Api) -> &'static str {
+    match api {
+        Api::Chat | Api::Completions => {
+            "set `extra_body: {ignore_eos: true}` for vLLM, SGLang and llama.cpp; where the server knows only a least length, \
+             `min_tokens` of the planned length"
+        }
+        Api::Responses | Api::Anthropic => {
+            "where the server takes it, set `extra_body: {ignore_eos: true}`; else measure with `api: completions`"
+        }
+        Api::Sglang | Api::Llamacpp => {
+            "servegate asks for it by itself: see that no `ignore_eos: false` stands in `extra_body`, and that a gateway lets \
+             `ignore_eos` through"
+        }
+        Api::Triton => "set `extra_body` to what the model takes: `min_tokens` or `min_length` for TensorRT-LLM",
+        Api::Tgi | Api::OllamaChat | Api::OllamaGenerate => {
+            "this interface cannot; measure with `api: completions` where the server has it"
+        }
+    }
+}
+
 /// The dialect of an interface.
 pub const fn of(api: Api) -> Dialect {
     match api {
@@ -109,6 +130,11 @@ impl Dialect {
             Path::Fixed(path) => path,
             Path::OfModel(before, _) => before,
         }
+    }
+
+    /// Whether a prompt may be a list of token ids.
+    pub const fn takes_ids(&self) -> bool {
+        self.shape.ids.is_some()
     }
 
     /// Whether a stream is one JSON text a line, and not server-sent events.

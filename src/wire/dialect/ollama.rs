@@ -29,6 +29,7 @@ const SHAPE: Shape = Shape {
     length: "num_predict",
     seed: Some("seed"),
     prompt: ("prompt", "", ""),
+    ids: None,
 };
 
 #[derive(Deserialize)]

@@ -20,6 +20,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         length: "max_tokens",
         seed: Some("seed"),
         prompt: ("messages", r#"[{"role":"user","content":"#, "}]"),
+        ids: None,
     },
     framing: Framing::Events,
     end: End::Done,

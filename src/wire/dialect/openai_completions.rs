@@ -18,6 +18,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         length: "max_tokens",
         seed: Some("seed"),
         prompt: ("prompt", "", ""),
+        ids: Some("prompt"),
     },
     framing: Framing::Events,
     end: End::Done,

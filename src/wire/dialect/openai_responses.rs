@@ -19,6 +19,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         length: "max_output_tokens",
         seed: None,
         prompt: ("input", "", ""),
+        ids: None,
     },
     framing: Framing::Events,
     end: End::Own("response.completed"),

@@ -24,6 +24,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         length: "max_new_tokens",
         seed: None,
         prompt: ("text", "", ""),
+        ids: Some("input_ids"),
     },
     framing: Framing::Events,
     end: End::Done,

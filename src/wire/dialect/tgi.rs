@@ -18,6 +18,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         length: "max_new_tokens",
         seed: Some("seed"),
         prompt: ("inputs", "", ""),
+        ids: None,
     },
     framing: Framing::Events,
     end: End::Own("generated_text"),

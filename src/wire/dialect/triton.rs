@@ -19,6 +19,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         length: "max_tokens",
         seed: None,
         prompt: ("text_input", "", ""),
+        ids: None,
     },
     framing: Framing::Events,
     end: End::Close,
