@@ -21,8 +21,8 @@ use servegate::loadgen::selfcheck::{Case, FIRST, Found, measure, server};
 use meter::{Meter, median};
 
 const ROUNDS: usize = 3;
-/// Streams, and ms between the events of one.
-const CASES: [(u32, u64); 7] = [(1, 20), (10, 20), (64, 20), (100, 20), (256, 20), (1_000, 50), (10_000, 1_000)];
+/// Streams, and ms between the events of one. `loadgen client 10000 1000` is a case by itself: it takes minutes.
+const CASES: [(u32, u64); 6] = [(1, 20), (10, 20), (64, 20), (100, 20), (256, 20), (1_000, 50)];
 
 /// What is printed, in the order in which [`client`] gives it.
 const FIGURES: [&str; 24] = [

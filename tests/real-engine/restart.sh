@@ -19,7 +19,8 @@ case ${SERVEGATE_SIDE:?set by servegate} in
   *) flags=$state/baseline.flags ;;
 esac
 mapfile -t args <"$flags"
-# The server outlives this script; its output goes to a file of the run. It yields to servegate: on a small machine a
-# server with as many threads as cores would hold the client back, and the runs would not count.
-nohup nice -n 10 "$server" "$port" "${args[@]}" >"$state/server.log" 2>&1 </dev/null &
+# The server outlives this script; its output goes to a file of the run. It yields to servegate, whatever priority that
+# was given: on a small machine a server with as many threads as cores would hold the client back, and the runs would
+# not count.
+chrt --other 0 nohup nice -n 10 "$server" "$port" "${args[@]}" >"$state/server.log" 2>&1 </dev/null &
 echo $! >"$state/pid"
