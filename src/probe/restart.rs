@@ -40,7 +40,7 @@ pub enum RestartError {
         program: String,
         /// How it ended.
         status: ExitStatus,
-        /// What it said last: [`Output::told`].
+        /// What it said last: the end of its output, control characters replaced, each line behind `| `.
         output: String,
     },
     /// The command took too long and was ended.
@@ -53,7 +53,7 @@ pub enum RestartError {
         program: String,
         /// The limit.
         limit: Nanos,
-        /// What it said last: [`Output::told`].
+        /// What it said last: the end of its output, control characters replaced, each line behind `| `.
         output: String,
     },
     /// The user wants to stop; the command was ended.
