@@ -57,9 +57,10 @@ if [[ -n ${VLLM:-} ]]; then
     --num-prompts REQUESTS --max-concurrency "$streams" --disable-tqdm
 fi
 if [[ -n ${GUIDELLM:-} ]]; then
-  row guidellm "$GUIDELLM" benchmark run --target URL --profile concurrent --rate "$streams" --max-requests REQUESTS \
-    --request-format /v1/completions --model m --processor "$TOKENIZER" --data "prompt_tokens=16,output_tokens=$tokens" \
-    --output-dir "$state" --outputs json --disable-console-interactive
+  row guidellm "$GUIDELLM" run --backend kind=openai_http,target=URL,request_format=/v1/completions,model=m \
+    --profile "kind=concurrent,streams=$streams" --constraint kind=max_requests,count=REQUESTS \
+    --tokenizer "kind=hf_auto,model=$TOKENIZER" --data "kind=synthetic_text,prompt_tokens=16,output_tokens=$tokens" \
+    --output "kind=json,path=$state/guidellm.json" --disable-console
 fi
 if [[ -n ${AIPERF:-} ]]; then
   row aiperf "$AIPERF" profile --url URL --endpoint-type completions --streaming --model m --tokenizer "$TOKENIZER" \
