@@ -13,6 +13,7 @@ if [[ -z ${SERVEGATE:-} ]]; then cargo build --release --locked --manifest-path 
 
 # Runs "$@" against a server of its own ($URL in the arguments becomes its address); prints the processor seconds.
 cost() {
+  rm -f "$state/in" "$state/out"
   mkfifo "$state/in"
   "$gate" selfcheck --serve "$gap" <"$state/in" >"$state/out" &
   local server=$! used
