@@ -8,7 +8,7 @@ use crate::cli::candidate::{Stage, carry_out};
 use crate::cli::deployment::{Boot, Deployment, Live, Speaks};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files::{self, Suite};
-use crate::cli::gate::{ExitPolicyArg, Gathered, OUT, Outputs};
+use crate::cli::gate::{ExitPolicyArg, Gathered, OUT, Outputs, forget};
 use crate::cli::run::finish;
 use crate::cli::session::{Session, check_names, new_name};
 use crate::cli::signals::Interrupt;
@@ -177,12 +177,14 @@ fn evidence(release: &str) -> Gathered {
 
 /// Measures in turns and judges.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
-    let config = files::config(args.config.as_deref())?;
+    let forget = |_: &CliError| forget(args.out.as_deref());
+    let config = files::config(args.config.as_deref()).inspect_err(forget)?;
     let session = args.session.clone().unwrap_or_else(new_name);
     let release = args.release.as_ref().unwrap_or(&args.target);
     let baseline = args.baseline_release.as_ref().unwrap_or(&args.baseline_target);
-    check_names(&session, release)?;
-    checked_name("--baseline-release", baseline).map_err(|error| CliError::usage(error.to_string()))?;
+    check_names(&session, release).inspect_err(forget)?;
+    let named = checked_name("--baseline-release", baseline).map_err(|error| CliError::usage(error.to_string()));
+    named.inspect_err(forget)?;
     let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
     let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
     let _lock = outputs.prepare()?;

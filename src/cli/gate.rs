@@ -174,6 +174,14 @@ fn is_missing_baseline(error: &CliError) -> bool {
     error.exit() == Exit::Verdict(Verdict::NotComparable)
 }
 
+/// Removes old reports where what may name their folder cannot be read, as far as the folder is known.
+pub(crate) fn forget(out: Option<&Path>) {
+    let outputs = Outputs { out: out.unwrap_or(Path::new(OUT)), exit_policy: ExitPolicyArg::default() };
+    if let Err(error) = outputs.remove_reports() {
+        tracing::warn!("{}", error.message());
+    }
+}
+
 /// Where reports go, and how the verdict counts.
 pub(crate) struct Outputs<'a> {
     /// Folder of the reports.

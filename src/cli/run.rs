@@ -6,7 +6,7 @@ use crate::cli::candidate::{CandidateSession, Stage};
 use crate::cli::deployment::Live;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files::{self, Suite};
-use crate::cli::gate::{ExitPolicyArg, Gathered, OUT, Outputs, decide};
+use crate::cli::gate::{ExitPolicyArg, Gathered, OUT, Outputs, decide, forget};
 use crate::cli::lock::check_folders;
 use crate::cli::session::{check_names, new_name};
 use crate::cli::signals::Interrupt;
@@ -72,9 +72,9 @@ pub(crate) struct Args {
 
 /// The gate.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
-    let config = args.target.config().inspect_err(|_| forget(args))?;
+    let config = args.target.config().inspect_err(|_| forget(args.out.as_deref()))?;
     let session = args.resume.clone().or_else(|| args.session.clone()).unwrap_or_else(new_name);
-    check_names(&session, &args.release).inspect_err(|_| forget(args))?;
+    check_names(&session, &args.release).inspect_err(|_| forget(args.out.as_deref()))?;
     let store = args.store.clone().or(config.baselines.clone().map(PathBuf::from)).unwrap_or_else(|| BASELINES.into());
     let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
     check_folders(&out, &store)?;
@@ -128,14 +128,6 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         }
     }
     Ok(exit)
-}
-
-/// Removes old reports where the config that may name their folder cannot be read, as far as the folder is known.
-fn forget(args: &Args) {
-    let out = args.out.clone().unwrap_or_else(|| OUT.into());
-    if let Err(error) = (Outputs { out: &out, exit_policy: args.exit_policy }).remove_reports() {
-        tracing::warn!("{}", error.message());
-    }
 }
 
 /// Refuses to continue a session of which nothing is there.

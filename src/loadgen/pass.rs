@@ -38,8 +38,9 @@ pub struct Passed {
     pub stop: Option<Stop>,
 }
 
-/// Visits `cells` in this order; the phases of a cell, which follow each other, are one time line. Each measured request that ended becomes a record and goes to `sink`, in
-/// the order of the ends; also when the pass ends early, for whatever reason but a failing sink.
+/// Visits `cells` in this order; the phases of a cell, which follow each other, are one time line. Each measured request
+/// that ended becomes a record and goes to `sink`, in the order of the ends; also when the pass ends early, for whatever
+/// reason but a failing sink.
 ///
 /// # Errors
 /// The sink's error. The pass stops at once; what the sink took before is the sink's to keep.

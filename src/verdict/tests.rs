@@ -336,6 +336,22 @@ fn a_few_faulty_runs_are_left_out_and_named() {
 }
 
 #[test]
+fn half_of_the_controls_may_be_left_out_where_a_baseline_is_stored() {
+    let lose = |lost: usize, stored: bool| {
+        let mut sides = Sides::new(Shape { controls: 2, ..Shape::default() }, |_, _| {});
+        sides.controls.iter_mut().take(lost).for_each(|run| run.manifest.complete = false);
+        if !stored {
+            sides.has_baseline = false;
+            sides.baseline.clear();
+        }
+        judged(&policy(), &sides).findings.iter().filter(|finding| finding.code == "run-incomplete").count()
+    };
+    assert_eq!(lose(1, true), 0);
+    assert_eq!(lose(2, true), 2, "in each cell");
+    assert_eq!(lose(1, false), 2, "without a stored baseline the controls are all there is");
+}
+
+#[test]
 fn an_error_in_one_cell_does_not_mask_a_fail_in_another() {
     let found = judged(&policy(), &sides(|cell, t| if cell == "c1" { t.lag = 20.0 } else { t.tpot *= 1.2 }));
     assert_eq!(of(&found, "tpot.p50@c1").verdict, Verdict::Error);

@@ -176,6 +176,8 @@ fn no_old_report_stays_when_the_new_one_cannot_be_made() {
         ("run --policy p.yaml --config bad.yaml --target a", 5),
         ("run --policy p.yaml --config nowhere.yaml --target a", 4),
         ("run --policy p.yaml --url http://127.0.0.1:1 --model m --session ../x", 64),
+        ("ab --policy p.yaml --config bad.yaml --baseline-target a --target b", 5),
+        ("ab --policy p.yaml --baseline-target a --target b --session ../x", 64),
     ] {
         old("green");
         scene.line(line).exits(code);
