@@ -128,8 +128,9 @@ fn client(case: Case) -> Vec<f64> {
         cost = [wall, cpu, processor_of(server) - before, meter::peak_mb()];
     };
     let found = measure(case, serving(case), &std::sync::Arc::default(), &mut around).unwrap();
-    let Found { events, sent, ttft, stamp, gap, tpot, server, timer, client } = found;
+    let Found { events, sent, ttft, stamp, gap, tpot, server, timer, timer_processor, client } = found;
     let ([wall, cpu, served, peak], events) = (cost, events as f64);
+    let cpu = cpu - timer_processor.as_secs_f64();
     let mut figures = vec![events / wall];
     for pair in [sent, ttft, stamp, gap, tpot, server, timer] {
         figures.extend([pair.p50, pair.p99]);

@@ -6,7 +6,7 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 
 use crate::base::names::HttpVersion;
 use crate::base::units::Nanos;
+use crate::loadgen::http::bell::Bell;
 use crate::loadgen::http::receive::{Received, Receiver};
 use crate::loadgen::http::stamp::Stamper;
 
@@ -189,6 +190,9 @@ pub(super) struct Driver {
     /// What an HTTP/2 connection is made of beside it.
     tasks: Vec<Task<()>>,
     spawned: Spawned,
+    bell: Arc<Bell>,
+    /// Rings the bell.
+    waker: Waker,
 }
 
 /// Keeps what hyper would spawn, so that it runs inside the exchange's task as well.
@@ -226,7 +230,9 @@ impl Line {
                 (Sender::Http2(sender), Box::pin(connection))
             }
         };
-        let driver = Driver { connection: Some(connection), tasks: Vec::new(), spawned };
+        let bell = Arc::new(Bell::default());
+        let waker = Arc::clone(&bell).into();
+        let driver = Driver { connection: Some(connection), tasks: Vec::new(), spawned, bell, waker };
         Ok(Self { sender, driver, stamps, tls })
     }
 
@@ -248,8 +254,12 @@ impl Driver {
     pub(super) async fn until<F: Future>(&mut self, event: F) -> F::Output {
         let mut event = std::pin::pin!(event);
         std::future::poll_fn(|cx| {
-            self.drive(cx);
-            event.as_mut().poll(cx)
+            let (bell, waker) = (Arc::clone(&self.bell), self.waker.clone());
+            bell.attend(cx.waker(), || {
+                let mut cx = Context::from_waker(&waker);
+                self.drive(&mut cx);
+                event.as_mut().poll(&mut cx)
+            })
         })
         .await
     }

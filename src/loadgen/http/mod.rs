@@ -9,6 +9,7 @@
 //! - Over HTTP/2 too a connection carries one request at a time: streams that share a connection share its reads, and
 //!   then an instant says little about one of them.
 
+mod bell;
 mod clock;
 mod endpoint;
 mod exchange;
@@ -21,15 +22,17 @@ mod stamp;
 mod tests;
 mod tls;
 mod tunnel;
+mod worker;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
-use std::thread::available_parallelism;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::base::units::Nanos;
 use crate::wire::transport::{Exchange, MAX_BODY, Outbound, SelfReport, Transport, Wake};
@@ -40,34 +43,31 @@ pub use endpoint::{HttpError, HttpTarget};
 use exchange::Carrier;
 use schedule::Schedule;
 use stamp::Stamper;
+use worker::Worker;
 
 /// The interrupt flag is looked at this often.
 const INTERRUPT_CHECK: Duration = Duration::from_millis(20);
-/// Ended exchanges that wait to be taken; more of them wait in their tasks.
-const ENDED: usize = 256;
-/// More workers do not help a generator that shares its host.
-const MOST_WORKERS: usize = 1;
 
 /// Carries requests over HTTP in real time.
 pub struct HttpTransport {
-    // Stopped first, so that nothing is sent while the runtime shuts down.
+    // Stopped first, so that nothing is sent while the worker shuts down.
     schedule: Schedule,
     launcher: Launcher,
-    ended: mpsc::Receiver<(u64, Box<Exchange>)>,
+    ended: Receiver<(u64, Box<Exchange>)>,
     /// Requests submitted and not reported yet.
     in_flight: usize,
     interrupt: Arc<AtomicBool>,
-    runtime: Runtime,
+    worker: Worker,
 }
 
-/// Starts exchanges on the runtime.
+/// Starts exchanges.
 #[derive(Clone)]
 struct Launcher {
     handle: Handle,
     carrier: Arc<Carrier>,
     /// Rises when everything in flight is abandoned.
     epoch: Arc<watch::Sender<u64>>,
-    ended: mpsc::Sender<(u64, Box<Exchange>)>,
+    ended: Sender<(u64, Box<Exchange>)>,
 }
 
 impl HttpTransport {
@@ -81,19 +81,13 @@ impl HttpTransport {
     }
 
     fn with_max_body(target: &HttpTarget, interrupt: Arc<AtomicBool>, max_body: usize) -> Result<Self, HttpError> {
-        let workers = available_parallelism().map_or(1, usize::from).min(MOST_WORKERS);
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(workers)
-            .thread_name("servegate-http")
-            .enable_io()
-            .enable_time()
-            .build()
-            .map_err(HttpError::Workers)?;
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(HttpError::Workers)?;
         let clock = Clock::start();
         let endpoint = runtime.block_on(Endpoint::new(target, clock))?;
-        let (sender, ended) = mpsc::channel(ENDED);
+        let worker = Worker::start(runtime).map_err(HttpError::Workers)?;
+        let (sender, ended) = mpsc::channel();
         let launcher = Launcher {
-            handle: runtime.handle().clone(),
+            handle: worker.handle().clone(),
             carrier: Arc::new(Carrier {
                 endpoint,
                 stamper: Arc::new(Stamper::new(clock)),
@@ -106,7 +100,7 @@ impl HttpTransport {
         let at_due = launcher.clone();
         let schedule =
             Schedule::start(clock, move |epoch, request| at_due.launch(epoch, request)).map_err(HttpError::Workers)?;
-        Ok(Self { schedule, launcher, ended, in_flight: 0, interrupt, runtime })
+        Ok(Self { schedule, launcher, ended, in_flight: 0, interrupt, worker })
     }
 
     /// An exchange that has ended and was not abandoned, if there is one at hand.
@@ -121,24 +115,30 @@ impl HttpTransport {
 }
 
 impl Launcher {
-    /// Starts a request, unless everything of its epoch was abandoned.
+    /// Starts a request, unless everything of its epoch was abandoned. The thread that calls, which knows that the
+    /// request is due, writes it to an idle connection itself: waking the worker for it would take time.
     fn launch(&self, epoch: u64, request: Outbound) {
         let Self { carrier, ended, .. } = self;
         let (carrier, ended, mut epochs) = (Arc::clone(carrier), ended.clone(), self.epoch.subscribe());
         if *epochs.borrow_and_update() != epoch {
             return;
         }
-        self.handle.spawn(async move {
+        let mut exchange = Box::pin(async move {
             tokio::select! {
                 biased;
                 exchange = carrier.carry(request) => {
-                    if ended.send((epoch, Box::new(exchange))).await.is_err() {
+                    if ended.send((epoch, Box::new(exchange))).is_err() {
                         tracing::debug!("an exchange ended after its transport");
                     }
                 }
                 _changed = epochs.changed() => {}
             }
         });
+        let _inside = self.handle.enter();
+        // Whatever would wake it now finds it awake: the worker polls it at once.
+        if exchange.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            self.handle.spawn(exchange);
+        }
     }
 }
 
@@ -155,7 +155,7 @@ impl Transport for HttpTransport {
 
     fn prepare(&mut self, in_flight: usize) {
         let (carrier, interrupt) = (Arc::clone(&self.launcher.carrier), &self.interrupt);
-        let prepared = self.runtime.block_on(async {
+        let prepared = self.worker.handle().block_on(async {
             tokio::select! {
                 prepared = carrier.prepare(in_flight) => prepared,
                 () = interrupted(interrupt) => Ok(()),
@@ -194,9 +194,8 @@ impl Transport for HttpTransport {
             if left.is_zero() {
                 return Wake::Reached;
             }
-            let ended = &mut self.ended;
-            let arrived = self.runtime.block_on(async { timeout(left.min(INTERRUPT_CHECK), ended.recv()).await });
-            if let Some(wake) = self.take(arrived.ok().flatten()) {
+            let arrived = self.ended.recv_timeout(left.min(INTERRUPT_CHECK));
+            if let Some(wake) = self.take(arrived.ok()) {
                 return wake;
             }
         }

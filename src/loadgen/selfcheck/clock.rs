@@ -12,14 +12,26 @@ const PERIOD: u64 = 2_000_000;
 
 /// The present, in nanoseconds since some instant before the host's start.
 pub fn monotonic() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |now| u64::try_from(Duration::from(now).as_nanos()).unwrap_or(u64::MAX))
+    u64::try_from(read(ClockId::CLOCK_MONOTONIC).as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn read(clock: ClockId) -> Duration {
+    clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
 
 /// A thread that only sleeps until absolute instants: how late it is, is the host's doing and nobody's fault.
 pub(super) struct BareTimer {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<f64>>,
+    thread: JoinHandle<Ticked>,
+}
+
+/// What a bare timer leaves behind.
+#[derive(Default)]
+pub(super) struct Ticked {
+    /// How late it was, in us.
+    pub(super) late: Vec<f64>,
+    /// Processor time that it took, which is not the load generator's.
+    pub(super) processor: Duration,
 }
 
 impl BareTimer {
@@ -36,13 +48,13 @@ impl BareTimer {
                 // What was missed is missed.
                 due = due.max(now.saturating_sub(PERIOD));
             }
-            late
+            Ticked { late, processor: read(ClockId::CLOCK_THREAD_CPUTIME_ID) }
         });
         Self { stop, thread }
     }
 
-    /// Its lateness, in us.
-    pub(super) fn stop(self) -> Vec<f64> {
+    /// Ends it.
+    pub(super) fn stop(self) -> Ticked {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::artifact::record::Record;
 use crate::artifact::run::ClientEvidence;
+use crate::loadgen::selfcheck::clock::Ticked;
 use crate::loadgen::selfcheck::{FIRST, Found, Pair};
 use crate::stats::quantile::quantile;
 
@@ -59,7 +60,7 @@ impl Differences {
     }
 
     /// The percentiles of all that was taken.
-    pub(super) fn found(mut self, events: u64, mut timer: Vec<f64>, client: ClientEvidence) -> Found {
+    pub(super) fn found(mut self, events: u64, mut timer: Ticked, client: ClientEvidence) -> Found {
         Found {
             events,
             sent: pair(&mut self.sent),
@@ -68,7 +69,8 @@ impl Differences {
             gap: pair(&mut self.gaps),
             tpot: pair(&mut self.tpot),
             server: pair(&mut self.server),
-            timer: pair(&mut timer),
+            timer: pair(&mut timer.late),
+            timer_processor: timer.processor,
             client,
         }
     }

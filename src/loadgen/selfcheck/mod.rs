@@ -102,6 +102,8 @@ pub struct Found {
     pub server: Pair,
     /// How late a bare timer was meanwhile.
     pub timer: Pair,
+    /// Processor time of the bare timer, which shares the client's process and is not of it.
+    pub timer_processor: Duration,
     /// What the client tells about itself.
     pub client: ClientEvidence,
 }
@@ -138,7 +140,7 @@ pub fn measure(
     let timer = BareTimer::start();
     let mut passed = None;
     around(&server, &mut || passed = Some(pass(&[&cell], &codec, &mut transport, &mut sink, &mut |_| {})));
-    let late = timer.stop();
+    let timer = timer.stop();
     drop((transport, server.stdin.take()));
     let (events, written) = written(log)?;
     server.wait()?;
@@ -161,7 +163,7 @@ pub fn measure(
         let taken = of_server.and_then(|written| differences.take(record, written));
         taken.ok_or_else(|| failed(format!("the server's log does not fit request {}", record.request)))?;
     }
-    Ok(differences.found(events, late, client))
+    Ok(differences.found(events, timer, client))
 }
 
 /// A closed loop of short answers, each slot at least four times.
