@@ -241,6 +241,46 @@ fn the_kernel_stamps_what_arrives_while_the_program_does_not_look() {
     assert_eq!(transport.report().read_lag_p99, None, "a report is of the time since the last one");
 }
 
+/// Occupies the thread that reads all connections until the sender is dropped.
+fn occupy(transport: &super::HttpTransport) -> std::sync::mpsc::Sender<()> {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = std::sync::mpsc::channel();
+    transport.launcher.handle.spawn(async move {
+        tell.send(()).unwrap();
+        drop(released.recv());
+    });
+    told.recv().unwrap();
+    release
+}
+
+#[test]
+fn a_request_is_written_by_whoever_knows_that_it_is_due_and_waits_for_no_other_thread() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let server = Server::start(|stream, _request| {
+        ASKED.fetch_add(1, Ordering::SeqCst);
+        say(stream, super::STREAM_HEAD);
+        chunk(stream, "data: x\n\n");
+        say(stream, "0\r\n\r\n");
+        true
+    });
+    let mut transport = server.transport();
+    // Due now: the driver's thread. Due later: that of the schedule.
+    for (asked, ahead) in [Nanos::ZERO, Nanos::from_millis(30)].into_iter().enumerate() {
+        transport.prepare(1);
+        let release = occupy(&transport);
+        let due = transport.now() + ahead;
+        transport.submit(outbound(7, due));
+        while ASKED.load(Ordering::SeqCst) == asked {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let freed = transport.now();
+        drop(release);
+        let exchange = ended(&mut transport);
+        assert_eq!((exchange.failure, exchange.reads.len()), (None, 1));
+        assert!(due <= exchange.sent && exchange.sent < freed, "{:?} before {freed:?}", exchange.sent);
+    }
+}
+
 #[tokio::test]
 async fn a_read_that_fills_its_room_exactly_forgets_nothing() {
     use tokio::io::AsyncReadExt as _;
