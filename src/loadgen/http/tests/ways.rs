@@ -8,6 +8,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
@@ -242,12 +243,12 @@ fn the_kernel_stamps_what_arrives_while_the_program_does_not_look() {
 }
 
 /// Occupies the thread that reads all connections until the sender is dropped.
-fn occupy(transport: &super::HttpTransport) -> std::sync::mpsc::Sender<()> {
-    let (release, released) = std::sync::mpsc::channel::<()>();
-    let (tell, told) = std::sync::mpsc::channel();
+fn occupy(transport: &HttpTransport) -> Sender<()> {
+    let (release, released) = channel::<()>();
+    let (tell, told) = channel();
     transport.launcher.handle.spawn(async move {
         tell.send(()).unwrap();
-        drop(released.recv());
+        assert!(released.recv().is_err(), "nothing is ever sent");
     });
     told.recv().unwrap();
     release
