@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Is our TPOT right? Beside llama.cpp's own timings, and beside `vllm bench serve` where VLLM names it: one request at a
+# time, blocks of both clients in turns. See README.md beside this file.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+server=${LLAMA_SERVER:?a command that starts llama-server on the port given as its first argument}
+port=${SERVEGATE_REAL_PORT:-18091}
+rounds=${ROUNDS:-5} requests=${REQUESTS:-12} tokens=128 prompt=128
+gate=${SERVEGATE:-$root/target/release/servegate}
+if [[ -z ${SERVEGATE:-} ]]; then cargo build --release --locked --manifest-path "$root/Cargo.toml"; fi
+state=$(mktemp -d)
+
+"$server" "$port" -t 1 -np 1 -c 2048 --log-file "$state/server.log" >"$state/server.out" 2>&1 &
+engine=$!
+trap 'kill "$engine"; wait "$engine" || true; rm -rf "$state"' EXIT
+until curl -sf "http://127.0.0.1:$port/health" >/dev/null; do
+  kill -0 "$engine" || { tail -20 "$state/server.out" >&2; exit 1; }
+  sleep 0.5
+done
+
+cat >"$state/w.yaml" <<YAML
+servegate: 1
+kind: workload
+name: tpot
+cells:
+  - {name: c1, concurrency: 1, requests: $requests, warmup: 1, prompt_tokens: $prompt, output_tokens: $tokens}
+YAML
+
+for round in $(seq "$rounds"); do
+  "$gate" measure --quiet --workload "$state/w.yaml" --url "http://127.0.0.1:$port" --api chat --model smollm2-135m \
+    --ignore-eos --runs 1 --session "s$round" --out "$state/runs-$round" >/dev/null
+  cat "$state/server.out" "$state/server.log" 2>/dev/null >"$state/log-ours-$round"
+  zstd -dcq "$state/runs-$round"/*/records.jsonl.zst >"$state/ours-$round"
+  if [[ -n ${VLLM:-} ]]; then
+    "$VLLM" bench serve --backend openai-chat --base-url "http://127.0.0.1:$port" --endpoint /v1/chat/completions \
+      --model smollm2-135m --tokenizer "${TOKENIZER:?a folder with a tokenizer, for vllm bench serve}" --dataset-name random --random-input-len 64 \
+      --random-output-len "$tokens" --ignore-eos --num-prompts "$requests" --max-concurrency 1 --seed "$round" \
+      --disable-tqdm --save-result --save-detailed --result-dir "$state" --result-filename "theirs-$round" >"$state/vllm.out" 2>&1 ||
+      { tail -20 "$state/vllm.out" >&2; exit 1; }
+    cat "$state/server.out" "$state/server.log" 2>/dev/null >"$state/log-theirs-$round"
+  fi
+done
+python3 "$here/tpot.py" "$state" "$rounds" "$requests"
