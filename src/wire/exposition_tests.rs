@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use crate::base::rng::Stream;
 use crate::wire::exposition::{MAX_LABELS, MAX_LINE, MAX_SAMPLES, MAX_WORD, Page, parse};
+use crate::wire::fuzz::check_page;
 use crate::wire::recorded_tests::{shared, shared_folder};
 
 /// A page as prometheus clients, hand-written servers and `OpenMetrics` libraries write them.
@@ -91,13 +92,8 @@ fn bytes_that_are_no_text_cost_their_line_only() {
 
 /// Reads, and checks what must hold of any page.
 fn sane(bytes: &[u8]) -> Page<'_> {
-    let page = parse(bytes);
-    let lines = bytes.split(|b| *b == b'\n').count();
-    assert!(page.samples.len() + page.unread <= lines);
-    for sample in &page.samples {
-        assert!(!sample.name.is_empty() && sample.labels.len() <= MAX_LABELS);
-    }
-    page
+    assert_eq!(check_page(bytes), Ok(()));
+    parse(bytes)
 }
 
 /// Bytes that mean something to a reader of these formats.

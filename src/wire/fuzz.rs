@@ -1,11 +1,13 @@
-//! What must hold for every stream whatsoever, as ordinary functions: property tests drive them in `cargo test`, and
+//! What must hold for every stream and every metrics page whatsoever, as ordinary functions: property tests drive them in `cargo test`, and
 //! the targets of `fuzz/` for longer.
 
 use crate::base::names::Api;
 use crate::base::units::Nanos;
+use crate::wire::counters::Snapshot;
 use crate::wire::decoded::{Decoded, TokenSource, Wanted};
 use crate::wire::dialect;
 use crate::wire::excerpt::DETAIL;
+use crate::wire::exposition::{self, MAX_LABELS, MAX_WORD, Sample};
 use crate::wire::transport::{Exchange, Failure, Read};
 
 /// Decodes a body as every interface would, whole and in pieces of `piece` bytes.
@@ -57,6 +59,27 @@ pub fn check_stream(api: Api, body: &[u8], piece: usize, status: u16) -> Result<
     Ok(())
 }
 
+/// Reads bytes as a metrics page, and what an engine's counters are made of it.
+///
+/// # Errors
+/// What does not hold.
+pub fn check_page(bytes: &[u8]) -> Result<(), String> {
+    let page = exposition::parse(bytes);
+    let lines = bytes.split(|b| *b == b'\n').count();
+    let is_sane = |sample: &Sample<'_>| {
+        (1..=MAX_WORD).contains(&sample.name.len())
+            && sample.labels.len() <= MAX_LABELS
+            && sample.labels.iter().all(|(label, value)| label.len().max(value.len()) <= MAX_WORD)
+    };
+    let snapshot = Snapshot::of(&page, "m");
+    let rules = [
+        ("more samples and unread lines than lines", page.samples.len() + page.unread <= lines),
+        ("a sample does not fit", page.samples.iter().all(is_sane)),
+        ("an engine is told from an empty page", !page.samples.is_empty() || !snapshot.is_of_an_engine()),
+    ];
+    all_hold(&rules)
+}
+
 /// All that does not depend on when bytes came.
 fn said(decoded: &Decoded) -> impl PartialEq {
     let tokens: Vec<Option<u32>> = decoded.chunks.iter().map(|chunk| chunk.tokens).collect();
@@ -93,6 +116,10 @@ fn sane(decoded: &Decoded) -> Result<(), String> {
         ("the finish reason does not fit", fits(&decoded.finish, 64)),
         ("the detail does not fit", fits(&decoded.detail, DETAIL)),
     ];
+    all_hold(&rules)
+}
+
+fn all_hold(rules: &[(&str, bool)]) -> Result<(), String> {
     match rules.iter().find(|(_, holds)| !holds) {
         Some((broken, _)) => Err((*broken).to_owned()),
         None => Ok(()),
