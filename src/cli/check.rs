@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::base::diagnostic::{Diagnostic, Place, Severity};
+use crate::base::words::count;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files::{Reader, Source};
 use crate::cli::terminal::Terminal;
@@ -47,10 +48,9 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     }
     reader.refuse_hopeless();
     let (errors, warnings) = reader.into_findings();
-    let count = files.len();
     if terminal.json() {
         let all: Vec<&Diagnostic> = errors.iter().chain(&warnings).map(|finding| &finding.diagnostic).collect();
-        terminal.data_json(&json!({ "files": count, "findings": all }))?;
+        terminal.data_json(&json!({ "files": files.len(), "findings": all }))?;
         return Ok(if errors.is_empty() { Exit::Success } else { Exit::InvalidFile });
     }
     for finding in &warnings {
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     if !errors.is_empty() {
         return Err(CliError::invalid(errors));
     }
-    terminal.data(format!("{count} files, no problem\n").as_bytes())?;
+    terminal.data(format!("{}, no problem\n", count(files.len(), "file")).as_bytes())?;
     Ok(Exit::Success)
 }
 
@@ -94,7 +94,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), CliError> {
         return Ok(());
     }
     let failed =
-        |error: std::io::Error| CliError::failed(format!("cannot read the folder {}: {error}", path.display()));
+        |error: std::io::Error| CliError::unreadable(format!("cannot read the folder {}: {error}", path.display()));
     let mut entries = Vec::new();
     for entry in fs::read_dir(path).map_err(failed)? {
         entries.push(entry.map_err(failed)?.path());

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::base::diagnostic::Diagnostic;
+use crate::base::words::count;
 use crate::verdict::judgement::Verdict;
 
 /// How the process ends. The numbers are an interface: `docs/exit-codes.md`.
@@ -14,7 +15,7 @@ pub(crate) enum Exit {
     Verdict(Verdict),
     /// 4: could not measure.
     Failed,
-    /// 5: a policy, workload or config file is invalid.
+    /// 5: a policy, workload or config file is missing, unreadable or invalid.
     InvalidFile,
     /// 64: the command line is wrong.
     Usage,
@@ -72,6 +73,11 @@ impl CliError {
         Self { exit: Exit::Failed, message: message.into(), hints: Vec::new(), findings: Vec::new() }
     }
 
+    /// A file of the user cannot be read: exit 5.
+    pub(crate) fn unreadable(message: impl Into<String>) -> Self {
+        Self { exit: Exit::InvalidFile, ..Self::failed(message) }
+    }
+
     /// The command line asks for something impossible: exit 64.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, ..Self::failed(message) }
@@ -89,10 +95,7 @@ impl CliError {
 
     /// Files of the user are invalid: exit 5.
     pub(crate) fn invalid(findings: Vec<Finding>) -> Self {
-        let message = match findings.len() {
-            1 => "1 problem in the files".to_owned(),
-            n => format!("{n} problems in the files"),
-        };
+        let message = format!("{} in the files", count(findings.len(), "problem"));
         Self { exit: Exit::InvalidFile, message, hints: Vec::new(), findings }
     }
 

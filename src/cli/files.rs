@@ -34,9 +34,9 @@ pub(crate) struct Source {
 impl Source {
     /// Reads a file of the user.
     pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
-        let bytes = read_bounded(path, MAX_TEXT).map_err(|error| CliError::failed(error.to_string()))?;
+        let bytes = read_bounded(path, MAX_TEXT).map_err(|error| CliError::unreadable(error.to_string()))?;
         let text = String::from_utf8(bytes)
-            .map_err(|_invalid| CliError::failed(format!("{}: not UTF-8 text", path.display())))?;
+            .map_err(|_invalid| CliError::unreadable(format!("{}: not UTF-8 text", path.display())))?;
         Ok(Self { name: path.display().to_string(), text })
     }
 

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     for suite in suites {
         let baseline = Gathered::active(&baselines, &suite.workload.name)?;
         if baseline.is_none() {
-            trouble.get_or_insert_with(|| missing_baseline(&suite));
+            trouble.get_or_insert_with(|| missing_baseline(&suite, &args.target, &store));
         }
         gathered.push((suite, Gathered { candidate: Some(args.release.clone()), ..baseline.unwrap_or_default() }));
     }
@@ -150,15 +150,12 @@ fn next_step(suite: &Suite, release: &str, runs: &Path, store: &Path) -> String 
              --release TAG"
         );
     }
-    let mut words = vec!["servegate".to_owned(), "baseline".to_owned(), "refresh".to_owned()];
-    if store != Path::new(BASELINES) {
-        words.extend(["--store".to_owned(), store.display().to_string()]);
-    }
-    words.extend(["--release", release, "--approved-by", "WHO", "--runs"].map(str::to_owned));
-    words.extend([runs.display().to_string(), "--policy".to_owned()]);
-    words.extend(suite.policies.iter().map(|loaded| loaded.source.name.clone()));
-    let command: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    format!("next, when {release} is approved, to make it the baseline of `{name}`:\n  {}", command.join(" "))
+    let mut refresh = words(&["servegate", "baseline", "refresh"]);
+    refresh.extend(store_words(store));
+    refresh.extend(words(&["--release", release, "--approved-by", "WHO", "--runs"]));
+    refresh.extend([runs.display().to_string(), "--policy".to_owned()]);
+    refresh.extend(suite.policies.iter().map(|loaded| loaded.source.name.clone()));
+    format!("next, when {release} is approved, to make it the baseline of `{name}`:\n  {}", command(&refresh))
 }
 
 /// A word as a POSIX shell reads it.
@@ -171,11 +168,31 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn missing_baseline(suite: &Suite) -> CliError {
+fn missing_baseline(suite: &Suite, target: &TargetArgs, store: &Path) -> CliError {
     let name = &suite.workload.name;
+    let mut measure = words(&["servegate", "measure", "--workload", &suite.source.name]);
+    measure.extend(target.words());
+    measure.extend(words(&["--release", "TAG", "--out", "runs"]));
+    let mut refresh = words(&["servegate", "baseline", "refresh", "--initial"]);
+    refresh.extend(store_words(store));
+    refresh.extend(words(&["--release", "TAG", "--approved-by", "WHO", "--runs", "runs"]));
     CliError::not_comparable(format!("there is no baseline of the workload `{name}`, so nothing was measured"))
-        .hint(format!("measure an approved release: servegate measure --workload {} --target NAME --release TAG --out runs", suite.source.name))
-        .hint("and make it the first baseline: servegate baseline refresh --initial --release TAG --approved-by WHO --runs runs")
+        .hint(format!("measure an approved release: {}", command(&measure)))
+        .hint(format!("and make it the first baseline: {}", command(&refresh)))
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// The option that names the folder of the baselines, where it is not the usual one.
+fn store_words(store: &Path) -> Vec<String> {
+    if store == Path::new(BASELINES) { vec![] } else { vec!["--store".to_owned(), store.display().to_string()] }
+}
+
+/// A command as one types it.
+fn command(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Judges and reports. An interrupted session is kept and not judged.

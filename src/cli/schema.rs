@@ -15,7 +15,6 @@ use crate::store::files::write_atomic;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Which kind of file
-    #[arg(required_unless_present = "out")]
     kind: Option<Kind>,
 
     /// Write `<kind>.schema.json` of every kind into this folder
@@ -25,8 +24,11 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Kind {
+    /// What must hold: gate-policies/*.yaml
     Policy,
+    /// The traffic: gate-policies/workloads/*.yaml
     Workload,
+    /// Targets and defaults: servegate.yaml
     Config,
 }
 
@@ -49,7 +51,13 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
                 terminal.say(&format!("wrote {}", path.display()));
             }
         }
-        (None, None) => return Err(CliError::usage("name a kind of file, or a folder with --out")),
+        (None, None) => {
+            return Err(CliError::usage(
+                "name a kind of file: `policy` (gate-policies/*.yaml), `workload` (gate-policies/workloads/*.yaml) or \
+                 `config` (servegate.yaml)",
+            )
+            .hint("or write all of them into a folder: servegate schema --out DIR"));
+        }
     }
     Ok(Exit::Success)
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::base::words::count;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::signals::Interrupt;
 use crate::cli::terminal::Terminal;
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let program = env::current_exe().map_err(|error| CliError::failed(format!("cannot find itself: {error}")))?;
     let mut loads = Vec::new();
     for (streams, gap) in CASES.into_iter().filter(|(streams, _)| *streams <= args.streams) {
-        terminal.say(&format!("{streams} streams, an event every {gap} ms each"));
+        terminal.say(&format!("{}, an event every {gap} ms each", count(streams, "stream")));
         let mut server = Command::new(&program);
         server.args(["selfcheck", "--serve", &gap.to_string()]);
         let case = Case { streams, gap: Duration::from_millis(gap) };
@@ -102,7 +103,7 @@ fn shown(trust: &Trust) -> String {
     }
     let _infallible = match trust.streams {
         0 => writeln!(text, "this host is too busy, or too slow, to be trusted at any load"),
-        streams => writeln!(text, "this host may be trusted up to {streams} streams at once"),
+        streams => writeln!(text, "this host may be trusted up to {} at once", count(streams, "stream")),
     };
     text
 }

@@ -13,6 +13,7 @@ use crate::base::digest::Digest;
 use crate::base::names::{Api, Metric, Side};
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
+use crate::base::words::count;
 use crate::cli::deployment::{Boot, Deployment};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::progress::Progress;
@@ -131,9 +132,7 @@ impl Session<'_> {
         let (count, of) = (before.len(), self.runs.len());
         match count {
             0 => error.hint("nothing was measured"),
-            _ => {
-                error.hint(format!("{count} of {of} runs were measured before and are kept in {}", self.out.display()))
-            }
+            _ => error.hint(format!("{count} of {of} runs measured before are kept in {}", self.out.display())),
         }
     }
 
@@ -142,7 +141,7 @@ impl Session<'_> {
         let state = if *complete { "" } else { ", incomplete" };
         let (number, of) = (sequence.saturating_add(1), self.runs.len());
         let workload = &self.plan.workload;
-        terminal.say(&format!("{workload}: run {number} of {of} ({side}): {record_count} requests{state}"));
+        terminal.say(&format!("{workload}: run {number} of {of} ({side}): {}{state}", count(*record_count, "request")));
         for cell in &stored.manifest.cells {
             if let Some(ConnectionCap { most, waited: waited @ 1.., longest_wait_us, .. }) = cell.connections {
                 let longest = Nanos::from_micros(longest_wait_us);
@@ -315,11 +314,8 @@ impl Seen<'_> {
     }
 
     fn trouble(&self, stop: &Stop, stored: &StoredRun) -> CliError {
-        let kept = format!(
-            "{} requests were measured and are kept in {}",
-            stored.manifest.record_count,
-            stored.path.display()
-        );
+        let measured = count(stored.manifest.record_count, "request");
+        let kept = format!("what was measured is kept in {} ({measured})", stored.path.display());
         match stop {
             Stop::Interrupted => {
                 CliError::interrupted(self.interrupt.exit().unwrap_or(Exit::Interrupted), "interrupted").hint(kept)

@@ -56,6 +56,22 @@ impl TargetArgs {
         files::config(self.config.as_deref())
     }
 
+    /// The options again, as words of a command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let config = self.config.as_ref().map(|path| path.display().to_string());
+        let api = self.url.as_ref().filter(|_| self.api != Api::Chat).map(|_| self.api.id().to_owned());
+        let options = [
+            ("--config", config),
+            ("--target", self.target.clone()),
+            ("--url", self.url.clone()),
+            ("--model", self.model.clone()),
+            ("--api", api),
+            ("--api-key-env", self.api_key_env.clone()),
+        ];
+        let given = options.into_iter().filter_map(|(option, value)| Some([option.to_owned(), value?]));
+        given.flatten().chain(self.ignore_eos.then(|| "--ignore-eos".to_owned())).collect()
+    }
+
     /// The target.
     pub(crate) fn target(&self, config: &Config) -> Result<Target, CliError> {
         if let Some(name) = &self.target {

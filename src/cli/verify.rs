@@ -12,6 +12,9 @@ use crate::store::bundle::{Bundle, read_bundle};
 
 /// Recompute the verdict of a bundle from its runs, and compare it with the one inside
 ///
+/// It tells whether the bundle is genuine, whatever its verdict: exit 0 for a bundle whose runs give the verdict in it, a
+/// FAIL too. The verdict is printed.
+///
 /// Example: servegate verify servegate-out/bundle
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -46,7 +49,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     if terminal.json() {
         terminal.data(&bytes)?;
     } else {
-        terminal.data(format!("the runs give the verdict in the bundle: {}\n", judgement.verdict).as_bytes())?;
+        terminal.data(format!("the bundle is genuine: its runs give its verdict\n{}\n", view.headline).as_bytes())?;
     }
     Ok(Exit::Success)
 }

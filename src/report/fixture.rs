@@ -59,6 +59,7 @@ fn chat_checks() -> Vec<CheckJudgement> {
     checks[4].role = Role::Guard;
     checks[6].role = Role::Advisory;
     checks[7].margin = 0.01;
+    (checks[2].margin, checks[2].margin_floor) = (0.1274, Some(4.0));
     checks
 }
 
@@ -132,6 +133,7 @@ fn check(
             high,
         }),
         margin: 0.05,
+        margin_floor: None,
         p_fail: effect.map(|_| if verdict == Verdict::Fail { 0.000_04 } else { 0.412 }),
         p_pass: effect.map(|_| if verdict == Verdict::Pass { 0.000_2 } else { 0.46 }),
         minimum_detectable: effect.map(|_| 0.083),

@@ -272,6 +272,7 @@ fn properties(view: &CheckView<'_>) -> Vec<Property> {
         ("low", effect(|effect| effect.low)),
         ("high", effect(|effect| effect.high)),
         ("margin", number(Some(check.margin))),
+        ("margin_floor", number(check.margin_floor)),
         ("p_fail", number(check.p_fail)),
         ("p_pass", number(check.p_pass)),
         ("minimum_detectable", number(check.minimum_detectable)),

@@ -186,7 +186,8 @@ fn checks(screen: &mut Screen, view: &View<'_>) {
         screen.paragraph(&format!("{}:", text(&policy.policy.policy)), "  ", "  ", None);
         for view in &policy.checks {
             let check = view.check;
-            let margin = format::harm(check.metric, Some(check.margin));
+            let mark = if check.margin_floor.is_some() { "*" } else { "" };
+            let margin = format!("{}{mark}", format::harm(check.metric, Some(check.margin)));
             let cells = [
                 check.verdict.id().to_owned(),
                 text(&check.id),
@@ -201,6 +202,10 @@ fn checks(screen: &mut Screen, view: &View<'_>) {
     let legend = "margin: the harm allowed; MDE: minimum detectable effect, the true harm that would have failed \
                   with 80 % probability";
     screen.paragraph(legend, "  ", "  ", None);
+    let mut checks = view.policies.iter().flat_map(|policy| &policy.checks);
+    if checks.any(|view| view.check.margin_floor.is_some()) {
+        screen.paragraph("*: the margin's floor allows more than its percentage", "  ", "  ", None);
+    }
 }
 
 /// One row; a name that does not fit stands on lines of its own, with the numbers below. No number is ever cut: a long

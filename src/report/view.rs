@@ -184,7 +184,7 @@ impl<'a> CheckView<'a> {
             ("candidate", candidate),
             ("change", self.change()),
             ("90 % interval", self.interval()),
-            ("margin", format::harm(metric, Some(check.margin))),
+            ("margin", self.margin()),
             ("minimum detectable effect", self.detectable()),
             ("p (worse than the margin, Holm-adjusted)", format::p_value(check.p_fail)),
             ("p (inside the margin)", format::p_value(check.p_pass)),
@@ -200,6 +200,13 @@ impl<'a> CheckView<'a> {
     /// Its interval: `[+12.1, +16.9]`.
     pub fn interval(&self) -> String {
         self.check.effect.map_or_else(|| format::MISSING.to_owned(), |effect| format::interval(effect.low, effect.high))
+    }
+
+    /// The margin: `5.0 %`, or `28.3 % (floor 5 ms)` where its floor is in force.
+    fn margin(&self) -> String {
+        let CheckJudgement { metric, margin, margin_floor, .. } = *self.check;
+        let share = format::harm(metric, Some(margin));
+        margin_floor.map_or_else(|| share.clone(), |floor| format!("{share} (floor {floor} {})", metric.unit()))
     }
 
     /// The minimum detectable effect: `3.1 %`.

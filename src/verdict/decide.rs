@@ -25,6 +25,7 @@ pub(super) fn decide(subject: &Subject, state: &State, corrected: Corrected, dec
         reason: String::new(),
         effect: None,
         margin: stated(check.margin),
+        margin_floor: None,
         p_fail: None,
         p_pass: None,
         minimum_detectable: None,
@@ -43,7 +44,8 @@ pub(super) fn decide(subject: &Subject, state: &State, corrected: Corrected, dec
                 reason: reason(subject, trial, corrected, (verdict, decision)),
                 effect: trial.effect,
                 margin: trial.margin,
-                p_fail: Some(corrected.p_fail.get()),
+                margin_floor: trial.floor,
+                p_fail: (!trial.flags.contains(&Flag::TooFewToFail)).then(|| corrected.p_fail.get()),
                 p_pass: Some(trial.p_pass.get()),
                 minimum_detectable: minimum_detectable(measured, trial, decision, corrected.family),
                 to_decide: undecided.then(|| to_decide(measured, trial, decision, corrected.family)),
@@ -77,7 +79,9 @@ fn reason(subject: &Subject, trial: &Trial, corrected: Corrected, (verdict, deci
     let metric = subject.check.metric;
     let mut text = trial.effect.map_or_else(
         || "this statistic lies among failed requests in half or more of the candidate's runs".to_owned(),
-        |effect| format!("{} ({})", words::effect(metric, &effect, trial.margin), levels(metric, &effect)),
+        |effect| {
+            format!("{} ({})", words::effect(metric, &effect, (trial.margin, trial.floor)), levels(metric, &effect))
+        },
     );
     let family = words::count(corrected.family, "test");
     let told = match verdict {

@@ -168,7 +168,9 @@ pub struct CheckJudgement {
     /// The margin as it was applied, in the same terms as [`Effect::change`] but towards harm:
     /// 0.05 means 5 % worse (or 5 points, for shares).
     pub margin: f64,
-    /// Evidence against the margin, Holm-adjusted over the gate's family.
+    /// The margin's absolute floor in the metric's unit, where it allows more than the percentage: then it is `margin`.
+    pub margin_floor: Option<f64>,
+    /// Evidence against the margin, Holm-adjusted over the gate's family; none where too few runs can never fail.
     pub p_fail: Option<f64>,
     /// Evidence that the effect is inside the margin.
     pub p_pass: Option<f64>,

@@ -52,7 +52,7 @@ fn brief(check: &CheckJudgement, alpha: f64) -> String {
     match check.effect {
         // A fail that the margin does not explain is one of the objective, and the reason says so.
         Some(effect) if check.verdict != Verdict::Fail || check.p_fail.is_some_and(|p| p <= alpha) => {
-            format!("{subject} is {}", words::effect(check.metric, &effect, check.margin))
+            format!("{subject} is {}", words::effect(check.metric, &effect, (check.margin, check.margin_floor)))
         }
         Some(_) | None => format!("{subject}: {}", check.reason),
     }

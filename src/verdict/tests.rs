@@ -234,7 +234,18 @@ fn an_absolute_floor_widens_a_relative_margin() {
     }]);
     let found = judged(&policy, &sides(|_, t| t.tpot *= 1.15));
     assert_eq!(found.verdict, Verdict::Pass);
-    assert!((of(&found, "tpot.p50@c1").margin - 0.2).abs() < 0.01);
+    let check = of(&found, "tpot.p50@c1");
+    assert!((check.margin - 0.2).abs() < 0.01);
+    assert_eq!(check.margin_floor, Some(4.0));
+    assert!(check.reason.contains(", margin 4 ms (2"), "{}", check.reason);
+    let far = with(vec![Check {
+        margin: Margin::Relative { ratio: 0.25, floor: Some(Nanos::from_millis(4)) },
+        ..tpot("c1")
+    }]);
+    let found = judged(&far, &same());
+    let check = of(&found, "tpot.p50@c1");
+    assert_eq!(check.margin_floor, None, "the percentage allows more");
+    assert!(check.reason.contains(", margin 25 % ("), "{}", check.reason);
 }
 
 #[test]

@@ -8,11 +8,16 @@ use crate::stats::moderated::{self, Comparison, Flag, NotEstimable, RUNS_TO_FAIL
 use crate::stats::p_value::PValue;
 use crate::stats::student;
 
+/// A margin that went through a logarithm and back is itself within this.
+const ROUNDING: f64 = 1e-9;
+
 /// The tests of one check.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trial {
     /// The margin in the terms of [`Harm`].
     pub(super) margin: f64,
+    /// The margin's absolute floor in the metric's unit, where it allows more than the percentage.
+    pub(super) floor: Option<f64>,
     /// The evidence that the check fails.
     pub(super) p_fail: PValue,
     /// The evidence that it is inside the margin.
@@ -72,8 +77,10 @@ fn of_ratio(check: &Check, ratio: &Ratio) -> Result<Trial, NotEstimable> {
     let estimate = ratio.estimate();
     // Of the two ways in which the length may leave its margin only the shorter one is a fail.
     let longer = ratio.margin.direction == Direction::TwoSided && estimate.is_some_and(|found| found.difference > 0.0);
+    let margin = relative(ratio.margin.direction, judged.log_margin);
     Ok(Trial {
-        margin: relative(ratio.margin.direction, judged.log_margin),
+        margin,
+        floor: ratio.margin.floor.filter(|_| margin > ratio.margin.relative * (1.0 + ROUNDING)),
         p_fail: if longer { PValue::ONE } else { judged.p_fail },
         p_pass: judged.p_pass,
         p_longer: longer.then_some(judged.p_fail),
@@ -98,6 +105,7 @@ fn of_shares(check: &Check, Share { rates, runs, attempted }: &Share) -> Trial {
     };
     Trial {
         margin,
+        floor: None,
         p_fail: if may_fail { rates.p_fail } else { PValue::ONE },
         p_pass: rates.p_pass,
         p_longer: None,

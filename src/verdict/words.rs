@@ -29,13 +29,18 @@ pub(super) fn subject(metric: Metric, statistic: Statistic, cell: &str) -> Strin
     }
 }
 
-/// `14.5 % worse [13.2, 15.8], margin 5 %`: the effect towards harm with its interval, in per cent or points.
-pub(super) fn effect(metric: Metric, effect: &Effect, margin: f64) -> String {
-    format!("{}, margin {}", change(metric, Harm::of(metric, effect)), share(metric, margin))
+/// `14.5 % worse [13.2, 15.8], margin 5 %`: the effect towards harm with its interval, in per cent or points. A floor that
+/// is in force is named: `margin 5 ms (28.3 %)`.
+pub(super) fn effect(metric: Metric, effect: &Effect, (margin, floor): (f64, Option<f64>)) -> String {
+    let share = share(metric, margin);
+    let margin = floor.map_or_else(|| share.clone(), |floor| format!("{floor} {} ({share})", metric.unit()));
+    format!("{}, margin {margin}", change(metric, Harm::of(metric, effect)))
 }
 
 fn change(metric: Metric, Harm { estimate, low, high }: Harm) -> String {
+    let size = tenths(estimate.abs());
     let way = match (metric, estimate >= 0.0) {
+        _ if size == "0.0" => "different",
         (Metric::OutputTokens, true) => "longer",
         (Metric::OutputTokens, false) => "shorter",
         (_, true) => "worse",
@@ -43,7 +48,7 @@ fn change(metric: Metric, Harm { estimate, low, high }: Harm) -> String {
     };
     // The interval is read in the direction of the word before it.
     let (low, high) = if estimate >= 0.0 { (low, high) } else { (-high, -low) };
-    format!("{} {} {way} [{}, {}]", tenths(estimate.abs()), unit(metric), tenths(low), tenths(high))
+    format!("{size} {} {way} [{}, {}]", unit(metric), tenths(low), tenths(high))
 }
 
 /// `5 %`, or `1 points` as `1 pp` for shares.
@@ -103,7 +108,7 @@ mod tests {
         let harm = |estimate, low, high| change(Metric::Tpot, Harm { estimate, low, high });
         assert_eq!(harm(0.1449, 0.132, 0.158), "14.5 % worse [13.2, 15.8]");
         assert_eq!(harm(-0.02, -0.03, -0.01), "2.0 % better [1.0, 3.0]");
-        assert_eq!(harm(0.0, -0.0001, 0.0001), "0.0 % worse [0.0, 0.0]");
+        assert_eq!(harm(0.0, -0.0001, 0.0001), "0.0 % different [0.0, 0.0]");
         assert_eq!(share(Metric::ErrorRate, 0.01), "1 pp");
         assert_eq!(
             [1234.6, 123.45, 20.1, 0.5, 0.001, 0.0].map(digits),

@@ -82,7 +82,7 @@ fn a_signal_keeps_the_runs_and_judges_nothing() {
     let runs = "servegate-out/runs/tiny/s";
     let records = scene.path(&format!("{runs}/s-00-control.partial/records.jsonl.zst"));
     wait_for(|| fs::metadata(&records).is_ok_and(|file| file.len() > 0));
-    signal(child, "INT").exits(130).says(&["error: interrupted", "are kept in"]);
+    signal(child, "INT").exits(130).says(&["error: interrupted", "is kept in"]);
     assert!(!scene.stored(&format!("{runs}/s-00-control")).manifest.complete);
     assert!(!scene.path("servegate-out/verdict.json").exists());
 }

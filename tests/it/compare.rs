@@ -123,7 +123,7 @@ fn what_is_no_run_is_named() {
         .says(&["cannot read the folder nowhere: "]);
     scene
         .line("compare --policy nowhere.yaml --baseline runs/v1 --candidate runs/v1")
-        .exits(4)
+        .exits(5)
         .says(&["cannot read nowhere.yaml: "]);
 }
 

@@ -51,7 +51,9 @@ fn the_fp8_story_fails_chat_passes_batch_and_says_the_same_twice() {
     }
     assert_eq!(first.stdout, second.exits(1).stdout);
 
-    one.line("verify servegate-out/bundle").exits(0).shows(&["the runs give the verdict in the bundle: fail"]);
+    one.line("verify servegate-out/bundle")
+        .exits(0)
+        .shows(&["the bundle is genuine: its runs give its verdict\nFAIL: "]);
     let verdict = one.path("servegate-out/bundle/verdict.json");
     fs::write(&verdict, fs::read_to_string(&verdict).unwrap().replace("fail", "pass")).unwrap();
     one.line("verify servegate-out/bundle").exits(4).says(&["verdict.json: its digest is ", "the bundle was changed"]);

@@ -68,9 +68,9 @@ fn what_is_no_regular_file_is_refused_and_never_waited_for() {
         .exits(5)
         .says(&["cannot read /dev/zero: it is a device, and only regular files are read"]);
     let target = "--url http://127.0.0.1:1 --model m";
-    scene.line(&format!("run --policy pipe.yaml {target}")).exits(4).says(&[pipe]);
-    scene.line(&format!("measure --workload pipe.yaml --out runs {target}")).exits(4).says(&[pipe]);
-    scene.line("run --policy p.yaml --config pipe.yaml --target t").exits(4).says(&[pipe]);
+    scene.line(&format!("run --policy pipe.yaml {target}")).exits(5).says(&[pipe]);
+    scene.line(&format!("measure --workload pipe.yaml --out runs {target}")).exits(5).says(&[pipe]);
+    scene.line("run --policy p.yaml --config pipe.yaml --target t").exits(5).says(&[pipe]);
     scene.write("linked.yaml", "servegate: 1\nkind: policy\nname: l\nworkload: pipe.yaml\nchecks: []\n");
     scene.line("check linked.yaml").exits(5).says(&["the workload `pipe.yaml` cannot be read: ", "it is a pipe"]);
     std::fs::create_dir(scene.path("run")).unwrap();
@@ -79,6 +79,27 @@ fn what_is_no_regular_file_is_refused_and_never_waited_for() {
         .line("compare --policy p.yaml --baseline run --candidate run")
         .exits(4)
         .says(&["cannot read run/manifest.json: it is a pipe"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_ends_every_command_alike() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.path("folder.yaml")).unwrap();
+    scene.write("empty.yaml", "");
+    std::fs::write(scene.path("binary.yaml"), b"servegate: 1\n\xff\xfe\0").unwrap();
+    for file in ["missing.yaml", "folder.yaml", "empty.yaml", "binary.yaml"] {
+        for line in [
+            "run --policy FILE --url http://127.0.0.1:1 --model m",
+            "run --policy p.yaml --config FILE --target t",
+            "measure --workload FILE --out runs --url http://127.0.0.1:1 --model m",
+            "compare --policy FILE --baseline a --candidate b",
+        ] {
+            scene.line(&line.replace("FILE", file)).exits(5).says(&[file]);
+        }
+        if file != "folder.yaml" {
+            scene.line(&format!("check {file}")).exits(5).says(&[file]);
+        }
+    }
 }
 
 #[test]
@@ -121,6 +142,8 @@ fn schemas_are_valid_json_and_can_be_written_to_a_folder() {
         let schema: Value = serde_json::from_str(&scene.line(&format!("schema {kind}")).exits(0).stdout).unwrap();
         assert!(schema["$schema"].as_str().unwrap().contains("json-schema.org") && schema["properties"].is_object());
     }
+    let kinds = ["`policy` (gate-policies/*.yaml)", "`workload` (", "`config` (servegate.yaml)", "--out DIR"];
+    scene.line("schema").exits(64).says(&kinds);
     scene.line("schema --out schemas").exits(0);
     for file in scene.files("schemas") {
         serde_json::from_str::<Value>(&std::fs::read_to_string(&file).unwrap()).unwrap();

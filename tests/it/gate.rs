@@ -101,8 +101,8 @@ fn a_missing_baseline_exits_3_before_anything_is_measured() {
     let ended = scene.gate("http://127.0.0.1:1", "").exits(3);
     ended.says(&[
         "there is no baseline of the workload `tiny`, so nothing was measured",
-        "hint: ",
-        "baseline refresh --initial",
+        "servegate measure --workload w.yaml --url http://127.0.0.1:1 --model ",
+        "servegate baseline refresh --initial --release TAG --approved-by WHO --runs runs",
     ]);
 }
 

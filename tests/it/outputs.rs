@@ -174,7 +174,7 @@ fn no_old_report_stays_when_the_new_one_cannot_be_made() {
     fs::write(scene.path("bad.yaml"), "servegate: 1\nkind: config\ntargets: 7\n").unwrap();
     for (line, code) in [
         ("run --policy p.yaml --config bad.yaml --target a", 5),
-        ("run --policy p.yaml --config nowhere.yaml --target a", 4),
+        ("run --policy p.yaml --config nowhere.yaml --target a", 5),
         ("run --policy p.yaml --url http://127.0.0.1:1 --model m --session ../x", 64),
         ("ab --policy p.yaml --config bad.yaml --baseline-target a --target b", 5),
         ("ab --policy p.yaml --baseline-target a --target b --session ../x", 64),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::artifact::record::Record;
 use crate::artifact::run::Run;
 use crate::base::names::Condition;
+use crate::base::words::apart;
 use crate::compare::evidence::Evidence;
 use crate::compare::rules::Mismatch;
 use crate::spec::policy::Policy;
@@ -22,14 +23,15 @@ pub(super) fn same_prompts(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch>
         evidence,
         |record| Some([f64::from(record.prompt_tokens?), 1.0]),
         |cell, baseline, candidate| {
+            let [before, now] = apart([baseline, candidate], 1);
             ((candidate - baseline).abs() > PROMPT_TOLERANCE * baseline).then(|| Mismatch {
-            code: "prompts-differ",
-            cell: Some(cell.to_owned()),
-            message: format!(
-                "the server counted {baseline:.1} prompt tokens per request in the baseline and {candidate:.1} in the \
-                 candidate at {cell}: the same plan became different work; compare tokenizer and chat template"
-            ),
-        })
+                code: "prompts-differ",
+                cell: Some(cell.to_owned()),
+                message: format!(
+                    "the server counted {before} prompt tokens per request in the baseline and {now} in the candidate at \
+                     {cell}: the same plan became different work; compare tokenizer and chat template"
+                ),
+            })
         },
     )
 }
@@ -41,14 +43,13 @@ pub(super) fn prompts_known(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch
         record.is_success().then_some([known, 1.0])
     };
     per_cell(evidence, known, |cell, baseline, candidate| {
+        let [before, now] = apart([100.0 * baseline, 100.0 * candidate], 0);
         ((candidate - baseline).abs() > KNOWN_TOLERANCE).then(|| Mismatch {
             code: "prompts-unknown",
             cell: Some(cell.to_owned()),
             message: format!(
-                "the server counted the prompt tokens of {:.0} % of the answers in the baseline and of {:.0} % in the \
-                 candidate at {cell}: whether both got the same work is not known; make both sides send usage",
-                100.0 * baseline,
-                100.0 * candidate
+                "the server counted the prompt tokens of {before} % of the answers in the baseline and of {now} % in the \
+                 candidate at {cell}: whether both got the same work is not known; make both sides send usage"
             ),
         })
     })
@@ -61,14 +62,13 @@ pub(super) fn same_cache_hits(evidence: &Evidence<'_>, policy: &Policy) -> Vec<M
     }
     let tokens = |record: &Record| Some([f64::from(record.cached_tokens?), f64::from(record.prompt_tokens?)]);
     per_cell(evidence, tokens, |cell, baseline, candidate| {
+        let [before, now] = apart([100.0 * baseline, 100.0 * candidate], 1);
         ((candidate - baseline).abs() > CACHED_TOLERANCE).then(|| Mismatch {
             code: "cache-hits-differ",
             cell: Some(cell.to_owned()),
             message: format!(
-                "{:.1} % of the prompt tokens came from the prefix cache in the baseline and {:.1} % in the candidate at \
-                 {cell}: one side had less work; restart or warm both alike, or declare `prefix_caching` as treatment",
-                100.0 * baseline,
-                100.0 * candidate
+                "{before} % of the prompt tokens came from the prefix cache in the baseline and {now} % in the candidate at \
+                 {cell}: one side had less work; restart or warm both alike, or declare `prefix_caching` as treatment"
             ),
         })
     })

@@ -2,6 +2,7 @@
 
 use crate::artifact::run::{ClientEvidence, Run};
 use crate::artifact::validity::CellValidity;
+use crate::base::words::apart;
 use crate::verdict::rules::Fault;
 use crate::wire::transport::StampSource;
 
@@ -11,13 +12,10 @@ const MOST_STEAL: f64 = 0.1;
 const UNAIDED_IN: u64 = 100;
 
 pub(super) fn saturated(_: &Run, validity: &CellValidity) -> Option<Fault> {
+    let [late, allowed] = apart([validity.send_lag_p99_ms.unwrap_or(f64::NAN), validity.send_lag_limit_ms], 1);
     (!validity.kept_schedule()).then(|| Fault {
         code: "client-saturated",
-        seen: format!(
-            "sent requests {:.1} ms late (p99) where {:.1} ms are allowed",
-            validity.send_lag_p99_ms.unwrap_or(f64::NAN),
-            validity.send_lag_limit_ms
-        ),
+        seen: format!("sent requests {late} ms late (p99) where {allowed} ms are allowed"),
         fix: "give the load generator more CPU or less load",
     })
 }
@@ -25,13 +23,10 @@ pub(super) fn saturated(_: &Run, validity: &CellValidity) -> Option<Fault> {
 /// The hypervisor left the host its processors.
 pub(super) fn stolen(run: &Run, validity: &CellValidity) -> Option<Fault> {
     let steal = client(run, validity)?.host?.steal;
+    let [lost, allowed] = apart([100.0 * steal, 100.0 * MOST_STEAL], 0);
     (steal > MOST_STEAL).then(|| Fault {
         code: "host-stolen",
-        seen: format!(
-            "ran on a host that lost {:.0} % of its processor time to others where {:.0} % are allowed",
-            100.0 * steal,
-            100.0 * MOST_STEAL
-        ),
+        seen: format!("ran on a host that lost {lost} % of its processor time to others where {allowed} % are allowed"),
         fix: "measure from a host of its own, or at a quieter time",
     })
 }
