@@ -237,7 +237,7 @@ fn an_absolute_floor_widens_a_relative_margin() {
     let check = of(&found, "tpot.p50@c1");
     assert!((check.margin - 0.2).abs() < 0.01);
     assert_eq!(check.margin_floor, Some(4.0));
-    assert!(check.reason.contains(", margin 4 ms (2"), "{}", check.reason);
+    assert!(check.reason.contains(", margin 4 ms = 19.9 % ("), "{}", check.reason);
     let far = with(vec![Check {
         margin: Margin::Relative { ratio: 0.25, floor: Some(Nanos::from_millis(4)) },
         ..tpot("c1")

@@ -30,10 +30,10 @@ pub(super) fn subject(metric: Metric, statistic: Statistic, cell: &str) -> Strin
 }
 
 /// `14.5 % worse [13.2, 15.8], margin 5 %`: the effect towards harm with its interval, in per cent or points. A floor that
-/// is in force is named: `margin 5 ms (28.3 %)`.
+/// is in force is named: `margin 5 ms = 28.3 %`.
 pub(super) fn effect(metric: Metric, effect: &Effect, (margin, floor): (f64, Option<f64>)) -> String {
     let share = share(metric, margin);
-    let margin = floor.map_or_else(|| share.clone(), |floor| format!("{floor} {} ({share})", metric.unit()));
+    let margin = floor.map_or_else(|| share.clone(), |floor| format!("{floor} {} = {share}", metric.unit()));
     format!("{}, margin {margin}", change(metric, Harm::of(metric, effect)))
 }
 
