@@ -11,8 +11,12 @@ use crate::spec::workload::Load;
 /// One cell, or phase of it.
 struct Part {
     name: String,
-    /// Its requests, those of the warm-up included.
+    /// Its measured requests.
     requests: u64,
+    /// Those before them.
+    warmup: u64,
+    /// Closed loop: requests in flight.
+    slots: u64,
     /// Open loop: how long its schedule is.
     schedule: Option<Nanos>,
     /// Closed loop: output tokens of one slot.
@@ -114,6 +118,8 @@ impl Part {
         Self {
             name: cell.name.clone(),
             requests: to_u64(cell.requests.len()),
+            warmup: to_u64(cell.warmup.len()),
+            slots: slots.map_or(0, u64::from),
             schedule: slots.is_none().then(last_due),
             tokens: tokens / f64::from(slots.unwrap_or(1).max(1)),
             pauses,
@@ -123,9 +129,16 @@ impl Part {
         }
     }
 
-    /// The share of its requests that have ended.
+    /// The share of its work that is done. Once a measured request has ended, so has the warm-up; a closed loop has done
+    /// half of what is in flight.
     fn share(&self) -> f64 {
-        if self.done.is_some() { 1.0 } else { ratio(self.ended, self.requests) }
+        if self.done.is_some() {
+            return 1.0;
+        }
+        let in_flight = self.slots.saturating_sub(1).min(self.requests.saturating_sub(self.ended));
+        let ended = self.warmup.saturating_add(self.ended);
+        let halves = ended.saturating_mul(2).saturating_add(in_flight);
+        ratio(halves, self.warmup.saturating_add(self.requests).saturating_mul(2))
     }
 
     /// Seconds left; none while nothing tells.
@@ -204,10 +217,22 @@ mod tests {
         it.cell_ended("r10", s(31));
         it.started("c2", s(31));
         (0..50).for_each(|_| it.request_ended("c2", s(71)));
-        assert_eq!(left(&it, 71), Some(40.0), "its own pace: 50 took 40 s");
+        assert_eq!(left(&it, 71), Some(39.0), "its own pace: 50 and half of the next took 40 s");
         assert_eq!(it.requests(), (60, 210));
         it.cell_ended("c2", s(100));
         assert_eq!(left(&it, 100), Some(0.0));
+    }
+
+    #[test]
+    fn the_first_end_of_a_full_cell_tells_the_pace_of_all_that_is_in_flight() {
+        let text = "servegate: 1\nkind: workload\nname: w\ncells:\n  - {name: c160, concurrency: 160, requests: 800, warmup: 320, prompt_tokens: 9, output_tokens: 100}\n";
+        let plan = plan::build(&spec::read_workload("w.yaml", text).unwrap().value);
+        let mut it = Progress::new(&plan.cells.iter().collect::<Vec<_>>(), 0);
+        it.started("c160", s(0));
+        // 10 s a request: the warm-up takes 20 s, everything 70 s.
+        it.request_ended("c160", s(21));
+        let found = left(&it, 21).unwrap();
+        assert!((35.0..70.0).contains(&found), "{found}");
     }
 
     #[test]
