@@ -177,6 +177,7 @@ targets:
     model: llama
     api_key_env: STAGING_KEY
     ca_file: ca.pem
+    tokenizer: llama/tokenizer.json
     protocol: http2
     proxy: http://proxy:3128
     restart:
