@@ -1,29 +1,24 @@
 //! Servers that send no usage, beside the tokenizer file of their model.
 
+use serde_json::{Value, json};
 use servegate::artifact::record::{Doubt, TokenSource};
 use servegate::base::digest::Digest;
 
-use crate::support::{MODEL, Scene, answer, method, scripted};
+use crate::support::{MODEL, Scene, answer, method, scripted, workload};
 
 /// Bytes are tokens, and so are `he`, `the`, ` the`, `ll`, `hell` and `hello`.
 const TOKENIZER: &str = include_str!("../data/tokenizer.json");
 
 /// A server that answers every prompt with `hello`, ` the`, ` then`: four tokens in three chunks.
 fn hello(usage: Option<u32>) -> String {
+    let mut events =
+        Vec::from(["hello", " the", " then"].map(|text| json!({"choices": [{"delta": {"content": text}}]})));
+    events.push(json!({"choices": [{"delta": {}, "finish_reason": "length"}]}));
+    events.extend(usage.map(|n| json!({"choices": [], "usage": {"prompt_tokens": 6, "completion_tokens": n}})));
+    let data = events.iter().map(Value::to_string).chain(["[DONE]".to_owned()]);
+    let body: String = data.map(|data| format!("data: {data}\n\n")).collect();
     scripted(move |head, stream| match method(head) {
-        "POST" => {
-            let mut body = String::new();
-            for text in ["hello", " the", " then"] {
-                body += &format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
-            }
-            body += "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}]}\n\n";
-            if let Some(usage) = usage {
-                body += &format!(
-                    "data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":6,\"completion_tokens\":{usage}}}}}\n\n"
-                );
-            }
-            answer(stream, "200 OK", "text/event-stream", &(body + "data: [DONE]\n\n"));
-        }
+        "POST" => answer(stream, "200 OK", "text/event-stream", &body),
         _ => answer(stream, "404 Not Found", "text/plain", ""),
     })
 }
@@ -70,7 +65,7 @@ fn without_usage_the_tokenizer_counts_and_the_run_says_by_which_file() {
 fn usage_goes_before_and_one_that_the_text_contradicts_is_said_before_anything_is_measured() {
     let scene = scene(&hello(Some(30)), "tokenizer.json");
     scene.write("tokenizer.json", TOKENIZER);
-    scene.write("w.yaml", &crate::support::workload("tiny", 20, 40));
+    scene.write("w.yaml", &workload("tiny", 20, 40));
     let ended = scene.line("measure --workload w.yaml --target t --out runs --session s --runs 1").exits(0);
     let said = "warning: the usage counts more output tokens than were asked for";
     assert!(ended.stderr.contains(said), "the first request asks for 16: {}", ended.stderr);

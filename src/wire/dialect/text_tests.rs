@@ -66,7 +66,7 @@ fn what_the_server_tells_goes_before_the_tokenizer() {
 
 #[test]
 fn a_text_that_is_not_all_there_is_not_counted() {
-    let long = "word ".repeat(KEPT / 5 + 1);
+    let long = "word ".repeat(KEPT.div_ceil(5));
     assert_eq!(account(&read(&[&long, "end"], None)).0, TokenSource::Chunks, "only its beginning is kept");
     let call = r#"{"choices":[{"index":0,"delta":{"content":"a b c","tool_calls":[{"index":0,"function":{"arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;
     let stream = exchange(&frames(&[call, "[DONE]"]));
