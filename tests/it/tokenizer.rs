@@ -16,7 +16,7 @@ fn hello(usage: Option<u32>) -> String {
     events.push(json!({"choices": [{"delta": {}, "finish_reason": "length"}]}));
     events.extend(usage.map(|n| json!({"choices": [], "usage": {"prompt_tokens": 6, "completion_tokens": n}})));
     let data = events.iter().map(Value::to_string).chain(["[DONE]".to_owned()]);
-    let body: String = data.map(|data| format!("data: {data}\n\n")).collect();
+    let body = data.map(|data| format!("data: {data}\n\n")).collect::<Vec<_>>().concat();
     scripted(move |head, stream| match method(head) {
         "POST" => answer(stream, "200 OK", "text/event-stream", &body),
         _ => answer(stream, "404 Not Found", "text/plain", ""),
