@@ -79,7 +79,11 @@ impl TargetArgs {
             model: self.model.clone().unwrap_or_default(),
             api_key_env: self.api_key_env.clone(),
             ca_file: None,
-            tokenizer: self.tokenizer.as_ref().map(|path| NamedFile { path: path.display().to_string(), named: None }),
+            tokenizer: self.tokenizer.as_ref().map(|path| NamedFile {
+                path: path.display().to_string(),
+                key: "--tokenizer".to_owned(),
+                place: None,
+            }),
             protocol: HttpVersion::default(),
             proxy: None,
             restart: None,

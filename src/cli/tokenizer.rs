@@ -27,15 +27,15 @@ const SAMPLE: &str = "Hello, world!  It's 12,345 \n\tgr\u{fc}n \u{65e5}\u{672c} 
 /// # Errors
 /// It cannot be read, or is no tokenizer; with the place where the file is named.
 pub(crate) fn load(file: &NamedFile) -> Result<Tokenizer, CliError> {
-    read(file).map_err(|Unusable { code, message, help }| match &file.named {
+    read(file).map_err(|Unusable { code, message, help }| match &file.place {
         Some(place) => {
             // Only for the picture: the file was read before, and may be gone.
             let text = Source::read(Path::new(&place.file)).map(|source| source.text).unwrap_or_default();
-            let (place, key) = (place.clone(), "tokenizer".to_owned());
+            let (place, key) = (place.clone(), file.key.clone());
             let diagnostic = Diagnostic { code, severity: Severity::Error, place, key, message, help };
             CliError::invalid(vec![Finding { diagnostic, text }])
         }
-        None => CliError::usage(format!("--tokenizer: {message}")).hint(help),
+        None => CliError::usage(format!("{}: {message}", file.key)).hint(help),
     })
 }
 
@@ -123,7 +123,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("tokenizer.json");
         fs::write(&path, bytes).unwrap();
-        load(&NamedFile { path: path.display().to_string(), named: None })
+        load(&NamedFile { path: path.display().to_string(), key: "--tokenizer".to_owned(), place: None })
     }
 
     /// The file after a change.
@@ -192,7 +192,12 @@ mod tests {
         for (path, why) in
             [(missing.as_path(), "cannot read"), (folder.path(), "it is a folder"), (huge.as_path(), "67108864")]
         {
-            let error = load(&NamedFile { path: path.display().to_string(), named: Some(place.clone()) }).unwrap_err();
+            let error = load(&NamedFile {
+                path: path.display().to_string(),
+                key: "tokenizer".to_owned(),
+                place: Some(place.clone()),
+            })
+            .unwrap_err();
             let [Finding { diagnostic, text }] = error.findings() else { panic!("{error:?}") };
             assert_eq!((diagnostic.code, &diagnostic.place), ("unreadable-tokenizer", &place));
             assert!(diagnostic.message.contains(why), "{}", diagnostic.message);

@@ -253,9 +253,11 @@ fn target(view: &View<'_>, findings: &mut Findings) -> Option<Target> {
         model: view.text("model")?,
         api_key_env: view.text("api_key_env"),
         ca_file: view.text("ca_file"),
-        tokenizer: view
-            .text("tokenizer")
-            .map(|path| NamedFile { path, named: Some(findings.place(&view.at("tokenizer"))) }),
+        tokenizer: view.text("tokenizer").map(|path| NamedFile {
+            path,
+            key: view.key("tokenizer"),
+            place: Some(findings.place(&view.at("tokenizer"))),
+        }),
         protocol: view.name("protocol", HttpVersion::from_id)?,
         proxy: view.read("proxy", scalar::url),
         restart,

@@ -53,8 +53,10 @@ pub struct Target {
 pub struct NamedFile {
     /// Its path.
     pub path: String,
-    /// Where it is named; none on the command line.
-    pub named: Option<Place>,
+    /// The key, or the option, that names it.
+    pub key: String,
+    /// Where; none on the command line.
+    pub place: Option<Place>,
 }
 
 /// Where a deployment tells what it counts about itself.

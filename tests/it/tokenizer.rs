@@ -83,6 +83,7 @@ fn a_tokenizer_that_cannot_be_used_is_refused_where_it_is_named() {
     missing.line(measure).exits(5).says(&[
         "servegate.yaml:7:16",
         "unreadable-tokenizer",
+        "`targets.t.tokenizer`",
         "cannot read none.json",
         "`tokenizer.json` that lies beside the model's weights",
     ]);

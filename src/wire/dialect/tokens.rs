@@ -42,9 +42,11 @@ pub(super) struct Shown {
 /// The share by which the usage may differ from the tokens of the text: a model need not write a text in the tokens that
 /// a tokenizer cuts it into.
 const TEXT_TOLERANCE: f64 = 0.1;
-/// So many tokens may always differ: those that end an answer, or part its reasoning from the rest (11 in gpt-oss), have
-/// no text.
-const TEXT_FLOOR: f64 = 16.0;
+/// So many more may always be: those that end an answer, or part its reasoning from the rest (11 in gpt-oss), have no
+/// text.
+const WITHOUT_TEXT: f64 = 16.0;
+/// So many fewer may always be: where reasoning and answer meet, the text may be cut otherwise.
+const AT_BORDERS: f64 = 4.0;
 
 /// The accounting so far.
 #[derive(Default)]
@@ -137,10 +139,10 @@ impl Tokens {
 /// Whether a usage and the tokens of the text contradict each other.
 fn beside_text(output: u32, of_text: u32) -> Option<Doubt> {
     let (output, of_text) = (f64::from(output), f64::from(of_text));
-    let tolerance = (TEXT_TOLERANCE * of_text).max(TEXT_FLOOR);
-    if output > of_text + tolerance {
+    let tolerance = TEXT_TOLERANCE * of_text;
+    if output > of_text + tolerance.max(WITHOUT_TEXT) {
         Some(Doubt::MoreThanText)
-    } else if output < of_text - tolerance {
+    } else if output < of_text - tolerance.max(AT_BORDERS) {
         Some(Doubt::FewerThanText)
     } else {
         None
@@ -197,11 +199,11 @@ mod tests {
         );
         let text = |of_text| Shown { of_text: Some(of_text), ..Shown::default() };
         let beside = |output, of_text| account(&[], output, None).doubt(1_000, &text(of_text));
-        for (output, of_text) in [(58, 47), (116, 100), (84, 100), (1_000, 1_100), (900, 1_000), (16, 1)] {
+        for (output, of_text) in [(58, 47), (116, 100), (90, 100), (16, 20), (900, 1_000), (17, 1)] {
             assert_eq!(beside(output, of_text), None, "{output} {of_text}");
         }
-        assert_eq!((beside(117, 100), beside(83, 100)), (Some(Doubt::MoreThanText), Some(Doubt::FewerThanText)));
-        assert_eq!((beside(1_000, 909), beside(899, 1_000)), (Some(Doubt::MoreThanText), Some(Doubt::FewerThanText)));
+        assert_eq!((beside(117, 100), beside(89, 100)), (Some(Doubt::MoreThanText), Some(Doubt::FewerThanText)));
+        assert_eq!((beside(1_000, 909), beside(15, 20)), (Some(Doubt::MoreThanText), Some(Doubt::FewerThanText)));
         assert_eq!(account(&[], 9, Some(5)).doubt(9, &text(90)), Some(Doubt::HiddenReasoning), "it explains more");
         assert_eq!(Tokens::default().doubt(1, &shown(9)), None, "without usage there is nothing to contradict");
     }
