@@ -67,8 +67,13 @@ fn measure(concurrency: u32, requests: u32) -> [f64; 3] {
     let profile = Profile::h100_8b();
     let dialect = dialect::of(Api::Chat);
     let extra = serde_json::Map::from_iter([("ignore_eos".to_owned(), true.into())]);
-    let codec =
-        Codec { dialect, template: Template::new(&dialect, profile.model, &extra), run: "r".to_owned(), api_key: None };
+    let codec = Codec {
+        dialect,
+        template: Template::new(&dialect, profile.model, &extra),
+        run: "r".to_owned(),
+        api_key: None,
+        tokenizer: None,
+    };
     let mut transport = SimTransport::new(&Deployment::new(profile, Noise::seeded(1, 1)), Arc::default());
     let mut records = 0_u32;
     let mut sink = |record: Record| {

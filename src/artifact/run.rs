@@ -53,6 +53,9 @@ pub struct Manifest {
     pub api: Api,
     /// Whether output lengths were forced (`ignore_eos` or the like), so that a shorter answer is a fault.
     pub forced_length: bool,
+    /// SHA-256 of the tokenizer file that counts the answers for which the server does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<Digest>,
     /// What carried the requests: `http` in real time, or `simulated` in virtual time.
     pub clock: ClockKind,
     /// What the numbers depend on.

@@ -167,7 +167,7 @@ pub struct TokenBalance {
     pub least: f64,
     /// The most that the requests of servegate explain.
     pub most: f64,
-    /// Whether a measured request's tokens are only an estimate, so that a difference is no proof.
+    /// Whether a measured request's tokens were not counted by the server, so that a difference is no proof.
     pub estimated: bool,
 }
 
@@ -190,7 +190,7 @@ impl TokenBalance {
             ours,
             least: ours * (1.0 - missed) - tolerance - largest,
             most: at_most + others * factor + tolerance,
-            estimated: records.iter().any(|record| record.tokens_from == TokenSource::Chunks),
+            estimated: records.iter().any(|record| record.tokens_from != TokenSource::Usage),
         })
     }
 
@@ -204,7 +204,7 @@ impl TokenBalance {
         self.server < self.least
     }
 
-    /// The server counted more, and ours are estimates: they are likely too low.
+    /// The server counted more, and ours are those of chunks or of text: they are likely too low.
     pub fn is_underestimate(&self) -> bool {
         self.server > self.most && self.estimated
     }

@@ -42,6 +42,8 @@ pub struct CellValidity {
     pub doubts: BTreeMap<Doubt, usize>,
     /// Successes whose output tokens are an estimate: content chunks were counted.
     pub estimated: usize,
+    /// Successes whose output tokens are those of their text, by the tokenizer file.
+    pub of_text: usize,
     /// 99th percentile of sent - due, in ms, of the requests that did not wait for a connection; none without one.
     pub send_lag_p99_ms: Option<f64>,
     /// What the send lag must stay below, in ms: the larger of 1 ms and 1 % of the median TTFT, at most 5 ms.
@@ -75,6 +77,7 @@ impl CellValidity {
         let median_ttft = quantile(&mut data.times(Metric::Ttft), 0.5).unwrap_or_default();
         let steady = |metric| drift(&data.times(metric), timeout.as_ms());
         let window_us = evidence.window_end_us.saturating_sub(evidence.window_start_us);
+        let counted = |by| records.iter().filter(|record| record.is_success() && record.tokens_from == by).count();
         let at_once = |record: &&&Record| record.first_content() == Some(record.due);
         Some(Self {
             cell: cell.to_owned(),
@@ -84,7 +87,8 @@ impl CellValidity {
             zero_latencies: records.iter().filter(at_once).count(),
             outcomes,
             doubts,
-            estimated: records.iter().filter(|it| it.is_success() && it.tokens_from == TokenSource::Chunks).count(),
+            estimated: counted(TokenSource::Chunks),
+            of_text: counted(TokenSource::Tokenizer),
             send_lag_p99_ms: quantile(&mut lags, 0.99),
             send_lag_limit_ms: (SEND_LAG_SHARE * median_ttft).clamp(SEND_LAG_FLOOR_MS, SEND_LAG_CEILING_MS),
             ttft_drift: steady(Metric::Ttft),

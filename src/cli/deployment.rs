@@ -14,6 +14,7 @@ use crate::base::secret::Secret;
 use crate::base::units::Nanos;
 use crate::cli::error::CliError;
 use crate::cli::signals::Interrupt;
+use crate::cli::tokenizer::load;
 use crate::loadgen::http::{HttpTarget, HttpTransport};
 use crate::loadgen::metered::Metered;
 use crate::probe::control::Control;
@@ -22,6 +23,7 @@ use crate::probe::preflight::{Caution, Trial, preflight};
 use crate::probe::{conditions, restart};
 use crate::spec::target::Target;
 use crate::wire::dialect::{self, Template};
+use crate::wire::tokenizer::Tokenizer;
 use crate::wire::transport::Transport;
 
 /// The first request may have to load a model.
@@ -40,6 +42,8 @@ pub(crate) struct Speaks {
     pub(crate) clock: ClockKind,
     /// The API key, where one is needed.
     pub(crate) api_key: Option<Secret>,
+    /// Counts the answers for which the deployment does not.
+    pub(crate) tokenizer: Option<Tokenizer>,
 }
 
 /// One boot of one side.
@@ -78,7 +82,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Reads the API key from the environment and checks that the target can be addressed; sends nothing.
+    /// Reads the API key from the environment and the tokenizer from its file; sends nothing.
     pub(crate) fn new(target: Target, control_conditions: Conditions, interrupt: Interrupt) -> Result<Self, CliError> {
         let api_key = target.api_key_env.as_deref().map(api_key).transpose()?;
         let speaks = Speaks {
@@ -87,6 +91,7 @@ impl Live {
             extra_body: target.extra_body.clone(),
             clock: ClockKind::Http,
             api_key,
+            tokenizer: target.tokenizer.as_ref().map(load).transpose()?,
         };
         Ok(Self { target, speaks, control_conditions, interrupt })
     }
@@ -176,6 +181,7 @@ impl Deployment for Live {
             model: &self.speaks.model,
             offered: told.models.as_deref(),
             timeout: PREFLIGHT_LIMIT,
+            tokenizer: self.speaks.tokenizer.as_ref(),
         };
         let cautions: Vec<Caution> = preflight(trial, &mut connect()?).map_err(|error| self.failed(&error))?;
         let mut cautions: Vec<String> = cautions.iter().map(ToString::to_string).collect();

@@ -268,7 +268,9 @@ pub(crate) fn config(path: Option<&Path>) -> Result<Config, CliError> {
 /// looked for in the `PATH`.
 fn anchor(target: &mut Target, file: &str) {
     let program = target.restart.as_mut().and_then(|restart| restart.command.first_mut());
-    let paths = program.filter(|program| program.contains('/')).into_iter().chain(&mut target.ca_file);
+    let program = program.filter(|program| program.contains('/'));
+    let tokenizer = target.tokenizer.as_mut().map(|tokenizer| &mut tokenizer.path);
+    let paths = program.into_iter().chain(&mut target.ca_file).chain(tokenizer);
     for path in paths {
         *path = beside(file, path).display().to_string();
     }

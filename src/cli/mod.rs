@@ -30,6 +30,7 @@ mod simulated;
 mod table;
 mod target;
 mod terminal;
+mod tokenizer;
 mod trust;
 mod verify;
 

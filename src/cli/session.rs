@@ -28,6 +28,7 @@ use crate::plan::{self};
 use crate::store::files::checked_name;
 use crate::store::runs::{RunError, RunWriter, StoredRun};
 use crate::wire::dialect::{self, Template};
+use crate::wire::tokenizer::Tokenizer;
 
 /// What to measure in one session.
 pub(crate) struct Session<'a> {
@@ -172,7 +173,8 @@ impl Session<'_> {
         let dialect = dialect::of(speaks.api).serving(&speaks.model);
         let template = Template::new(&dialect, &speaks.model, &speaks.extra_body);
         let run = format!("{}-{sequence:02}-{side}", self.name);
-        let codec = Codec { dialect, template, run, api_key: speaks.api_key.clone() };
+        let codec =
+            Codec { dialect, template, run, api_key: speaks.api_key.clone(), tokenizer: speaks.tokenizer.clone() };
         let manifest = Manifest {
             format: FORMAT,
             servegate: env!("CARGO_PKG_VERSION").to_owned(),
@@ -187,6 +189,7 @@ impl Session<'_> {
             time_to_ready_ms: boot.time_to_ready.map(|time| time.to_stored_resolution().as_ms()),
             api: speaks.api,
             forced_length: codec.template.wanted(1).forced,
+            tokenizer: codec.tokenizer.as_ref().map(Tokenizer::file),
             clock: speaks.clock,
             conditions: Conditions::clone(&boot.conditions),
             definitions: definitions(),

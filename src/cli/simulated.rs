@@ -40,7 +40,14 @@ impl Simulated {
         let mut extra_body = Map::new();
         extra_body.insert("ignore_eos".to_owned(), true.into());
         let clock = if real_time { ClockKind::Http } else { ClockKind::Simulated };
-        let speaks = Speaks { api: Api::Chat, model: profile.model.to_owned(), extra_body, clock, api_key: None };
+        let speaks = Speaks {
+            api: Api::Chat,
+            model: profile.model.to_owned(),
+            extra_body,
+            clock,
+            api_key: None,
+            tokenizer: None,
+        };
         Self { profile, scenario, speaks, session: 0, real_time, server: None, interrupt }
     }
 

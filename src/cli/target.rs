@@ -8,7 +8,7 @@ use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueP
 use crate::base::names::{Api, HttpVersion};
 use crate::cli::error::CliError;
 use crate::cli::files;
-use crate::spec::target::{Config, MetricsPage, Ready, Target};
+use crate::spec::target::{Config, MetricsPage, NamedFile, Ready, Target};
 use crate::spec::{self, WrongUrl};
 
 /// Which deployment to measure.
@@ -35,6 +35,10 @@ pub(crate) struct TargetArgs {
     /// With --url: the environment variable that holds the API key
     #[arg(long, requires = "url", conflicts_with = "target", value_name = "VARIABLE")]
     api_key_env: Option<String>,
+
+    /// With --url: the model's tokenizer.json, which counts answers that come without usage
+    #[arg(long, requires = "url", conflicts_with = "target", value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
 
     /// With --url: ask for answers of exactly the planned length (`ignore_eos`: vLLM, SGLang, llama.cpp)
     #[arg(long, requires = "url", conflicts_with = "target")]
@@ -91,6 +95,11 @@ impl TargetArgs {
             model: self.model.clone().unwrap_or_default(),
             api_key_env: self.api_key_env.clone(),
             ca_file: None,
+            tokenizer: self.tokenizer.as_ref().map(|path| NamedFile {
+                path: path.display().to_string(),
+                key: "--tokenizer".to_owned(),
+                place: None,
+            }),
             protocol: HttpVersion::default(),
             proxy: None,
             restart: None,

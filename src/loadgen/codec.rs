@@ -7,6 +7,7 @@ use crate::loadgen::drive::Message;
 use crate::plan::prompt;
 use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::wire::dialect::{Dialect, Prompt, Template};
+use crate::wire::tokenizer::Tokenizer;
 use crate::wire::transport::Exchange;
 
 /// The interface and the request body of one target.
@@ -20,6 +21,8 @@ pub struct Codec {
     pub run: String,
     /// The API key, which no record may repeat after the server.
     pub api_key: Option<Secret>,
+    /// Counts the answers for which the server does not.
+    pub tokenizer: Option<Tokenizer>,
 }
 
 impl Codec {
@@ -43,7 +46,8 @@ impl Codec {
 
     /// The record of a measured request that has ended, in the stored resolution, and the text of its answer.
     pub fn record(&self, cell: &PlannedCell, request: &PlannedRequest, exchange: &Exchange) -> (Record, String) {
-        let decoded = self.dialect.decode(exchange, self.template.wanted(request.output_tokens));
+        let wanted = self.template.wanted(request.output_tokens);
+        let decoded = self.dialect.decode_with(self.tokenizer.as_ref(), exchange, wanted);
         let stored = Nanos::to_stored_resolution;
         let record = Record {
             cell: cell.name.clone(),
@@ -91,7 +95,7 @@ mod tests {
     fn a_planned_request_becomes_a_body_and_its_answer_a_record_in_whole_microseconds() {
         let dialect = dialect::of(Api::Completions);
         let template = Template::new(&dialect, "m", &serde_json::Map::new());
-        let codec = Codec { dialect, template, run: "s1-00".to_owned(), api_key: None };
+        let codec = Codec { dialect, template, run: "s1-00".to_owned(), api_key: None, tokenizer: None };
         let cell = cell("c1", Load::Closed { concurrency: 1 }, 0, 3);
         let request = &cell.requests[2];
         let Message { request_id, path, body } = codec.message(&cell, request);

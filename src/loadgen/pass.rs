@@ -216,7 +216,7 @@ mod tests {
     fn codec() -> Codec {
         let dialect = dialect::of(Api::Completions);
         let template = Template::new(&dialect, "m", &serde_json::Map::new());
-        Codec { dialect, template, run: "r".to_owned(), api_key: None }
+        Codec { dialect, template, run: "r".to_owned(), api_key: None, tokenizer: None }
     }
 
     fn cells() -> [PlannedCell; 2] {

@@ -263,6 +263,7 @@ pub(super) mod tests {
             model: "m".to_owned(),
             api_key_env: None,
             ca_file: None,
+            tokenizer: None,
             protocol: HttpVersion::default(),
             proxy: None,
             restart: None,

@@ -5,6 +5,7 @@ use crate::base::names::Api;
 use crate::base::units::Nanos;
 use crate::wire::decoded::{Decoded, Doubt, Outcome, TokenSource};
 use crate::wire::dialect::{Dialect, Prompt, Template, forcing};
+use crate::wire::tokenizer::Tokenizer;
 use crate::wire::transport::{Exchange, Failure, Outbound, Transport, Wake};
 
 /// The first request asks for so many tokens.
@@ -37,6 +38,8 @@ pub struct Trial<'a> {
     pub offered: Option<&'a [String]>,
     /// Longest time for the answer: a model may be loaded on the first request.
     pub timeout: Nanos,
+    /// Counts the answer where the server does not.
+    pub tokenizer: Option<&'a Tokenizer>,
 }
 
 /// Why a target is not measured.
@@ -138,10 +141,15 @@ pub enum Caution {
     },
     /// No usage object came.
     #[error(
-        "the stream has no usage: chunks are counted as tokens, and prompt lengths are not checked; \
-         let the server report the usage of streams (`stream_options.include_usage` in the OpenAI interfaces)"
+        "the stream has no usage: {}, and prompt lengths are not checked; let the server report the usage of streams \
+         (`stream_options.include_usage` in the OpenAI interfaces){}",
+        if *.tokenizer { "output tokens are those of the text, by the tokenizer" } else { "chunks are counted as tokens" },
+        if *.tokenizer { "" } else { ", or name the model's `tokenizer.json` as `tokenizer` of the target" }
     )]
-    NoUsage,
+    NoUsage {
+        /// Whether a tokenizer counted in its place.
+        tokenizer: bool,
+    },
     /// The accounts of the tokens contradict each other.
     #[error("{0}; throughput, TPOT and output lengths rest on the usage")]
     Doubtful(Doubt),
@@ -246,7 +254,7 @@ fn attempt(
     transport.abandon();
     match wake {
         Wake::Ended(exchange) => {
-            let decoded = trial.dialect.decode(&exchange, wanted);
+            let decoded = trial.dialect.decode_with(trial.tokenizer, &exchange, wanted);
             judge(trial, &exchange, &decoded).map_err(|refused| {
                 let passing = Passing::of(&refused, &exchange);
                 (refused, passing)
@@ -309,7 +317,7 @@ fn cautions(trial: &Trial<'_>, decoded: &Decoded) -> Vec<Caution> {
     let ignored = decoded.outcome == Outcome::WrongLength;
     let early = counted && !ignored && output < trial.template.wanted(TOKENS).output_tokens;
     [
-        (!counted, Caution::NoUsage),
+        (!counted, Caution::NoUsage { tokenizer: decoded.tokens_from == TokenSource::Tokenizer }),
         (held_back, Caution::HeldBack),
         (ignored, Caution::LengthIgnored { output, api: trial.api }),
         (early, Caution::EndsEarly { output, api: trial.api }),
@@ -384,7 +392,10 @@ mod tests {
         let template = Template::new(&dialect, "m", &serde_json::Map::new());
         let timeout = Nanos::from_secs(60);
         let (api, model) = (Api::Completions, "m");
-        preflight(Trial { api, dialect: &dialect, template: &template, model, offered, timeout }, script)
+        preflight(
+            Trial { api, dialect: &dialect, template: &template, model, offered, timeout, tokenizer: None },
+            script,
+        )
     }
 
     const TOKEN: &str = "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n";
@@ -395,7 +406,10 @@ mod tests {
     #[test]
     fn a_target_in_order_passes_and_oddities_are_named() {
         assert_eq!(look(None, response(Some(200), &[TOKEN, TOKEN, FINISH, USAGE, DONE], None)), Ok(vec![]));
-        assert_eq!(look(None, response(Some(200), &[TOKEN, TOKEN, FINISH, DONE], None)), Ok(vec![Caution::NoUsage]));
+        assert_eq!(
+            look(None, response(Some(200), &[TOKEN, TOKEN, FINISH, DONE], None)),
+            Ok(vec![Caution::NoUsage { tokenizer: false }])
+        );
         let doubtful = Caution::Doubtful(Doubt::FewerThanChunks);
         let at_once = [&TOKEN.repeat(19), FINISH, USAGE, DONE].concat();
         assert_eq!(look(None, response(Some(200), &[&at_once], None)), Ok(vec![Caution::HeldBack, doubtful]));
@@ -412,7 +426,8 @@ mod tests {
         let template = Template::new(&dialect, "m", &extra);
         let timeout = Nanos::from_secs(60);
         let api = Api::Llamacpp;
-        let trial = Trial { api, dialect: &dialect, template: &template, model: "m", offered: None, timeout };
+        let trial =
+            Trial { api, dialect: &dialect, template: &template, model: "m", offered: None, timeout, tokenizer: None };
         let cautions = preflight(trial, &mut Script(vec![answer()])).unwrap();
         let [ignored @ Caution::LengthIgnored { output: 3, .. }] = cautions.as_slice() else { panic!("{cautions:?}") };
         let said = ignored.to_string();

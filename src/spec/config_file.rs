@@ -6,7 +6,7 @@ use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings, child};
 use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
-use crate::spec::target::{Config, MetricsPage, Ready, Restart, Target};
+use crate::spec::target::{Config, MetricsPage, NamedFile, Ready, Restart, Target};
 use crate::spec::text::quote;
 use crate::spec::value::json;
 use crate::spec::view::View;
@@ -84,6 +84,12 @@ static TARGET: Object = Object {
             kind: Kind::Text,
             need: Need::Optional,
             doc: "a file with a CA certificate (PEM) to trust beside the system's",
+        },
+        Field {
+            name: "tokenizer",
+            kind: Kind::Text,
+            need: Need::Optional,
+            doc: "the model's `tokenizer.json` (Hugging Face), which counts answers that come without usage",
         },
         Field {
             name: "protocol",
@@ -247,6 +253,11 @@ fn target(view: &View<'_>, findings: &mut Findings) -> Option<Target> {
         model: view.text("model")?,
         api_key_env: view.text("api_key_env"),
         ca_file: view.text("ca_file"),
+        tokenizer: view.text("tokenizer").map(|path| NamedFile {
+            path,
+            key: view.key("tokenizer"),
+            place: Some(findings.place(&view.at("tokenizer"))),
+        }),
         protocol: view.name("protocol", HttpVersion::from_id)?,
         proxy: view.read("proxy", scalar::url),
         restart,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::base::diagnostic::Place;
 use crate::base::names::{Api, Condition, HttpVersion};
 use crate::base::units::Nanos;
 
@@ -29,6 +30,8 @@ pub struct Target {
     pub api_key_env: Option<String>,
     /// File with a CA certificate (PEM) to trust beside the system's.
     pub ca_file: Option<String>,
+    /// File with the model's tokenizer (Hugging Face `tokenizer.json`).
+    pub tokenizer: Option<NamedFile>,
     /// The version of HTTP that is spoken.
     pub protocol: HttpVersion,
     /// A proxy that every connection is tunnelled through.
@@ -43,6 +46,17 @@ pub struct Target {
     pub extra_body: serde_json::Map<String, serde_json::Value>,
     /// Conditions the team declares.
     pub conditions: BTreeMap<Condition, String>,
+}
+
+/// A file that is named somewhere, and where, so that what is wrong with it is said at that place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// Its path.
+    pub path: String,
+    /// The key, or the option, that names it.
+    pub key: String,
+    /// Where; none on the command line.
+    pub place: Option<Place>,
 }
 
 /// Where a deployment tells what it counts about itself.

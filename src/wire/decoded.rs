@@ -63,7 +63,7 @@ pub struct Chunk {
     /// When it arrived.
     pub at: Nanos,
     /// Tokens in it, where the stream tells: usage in every chunk, token ids or log probabilities, or as many chunks
-    /// as tokens.
+    /// as tokens; else, where the tokenizer counted the answer, those of its text.
     pub tokens: Option<u32>,
 }
 
@@ -73,7 +73,10 @@ pub struct Chunk {
 pub enum TokenSource {
     /// The server's usage object.
     Usage,
-    /// No usage came: the tokens that the chunks tell were added up, or every content chunk was counted as one.
+    /// No usage came, and not every chunk tells its tokens: the target's tokenizer file counted those of the text.
+    Tokenizer,
+    /// No usage came: the tokens that the chunks tell were added up, or, without a tokenizer file, every content chunk
+    /// was counted as one.
     Chunks,
 }
 
@@ -94,6 +97,12 @@ pub enum Doubt {
     /// Fewer token ids or log probabilities than tokens.
     #[error("the usage counts more output tokens than the chunks list")]
     MoreThanListed,
+    /// More tokens than the tokenizer finds in the text.
+    #[error("the usage counts more output tokens than the tokenizer finds in the text")]
+    MoreThanText,
+    /// Fewer tokens than the tokenizer finds in the text.
+    #[error("the usage counts fewer output tokens than the tokenizer finds in the text")]
+    FewerThanText,
     /// Reasoning tokens were counted, and none of their text was streamed.
     #[error("the usage counts reasoning tokens that the stream does not show: a time per output token is too small")]
     HiddenReasoning,

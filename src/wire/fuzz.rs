@@ -1,6 +1,7 @@
-//! What must hold for every stream and every metrics page whatsoever, as ordinary functions: property tests drive them in `cargo test`, and
-//! the targets of `fuzz/` for longer.
+//! What must hold for every stream and every metrics page whatsoever, as ordinary functions: property tests drive them
+//! in `cargo test`, and the targets of `fuzz/` for longer.
 
+use crate::base::digest::Digest;
 use crate::base::names::Api;
 use crate::base::units::Nanos;
 use crate::wire::counters::Snapshot;
@@ -8,6 +9,7 @@ use crate::wire::decoded::{Decoded, TokenSource, Wanted};
 use crate::wire::dialect;
 use crate::wire::excerpt::DETAIL;
 use crate::wire::exposition::{self, MAX_LABELS, MAX_WORD, Sample};
+use crate::wire::tokenizer::Tokenizer;
 use crate::wire::transport::{Exchange, Failure, Read};
 
 /// Decodes a body as every interface would, whole and in pieces of `piece` bytes.
@@ -43,7 +45,9 @@ pub fn check_stream(api: Api, body: &[u8], piece: usize, status: u16) -> Result<
         failure,
     };
     let wanted = Wanted { output_tokens: 8, forced: piece.is_multiple_of(2) };
-    let read = |exchange: &Exchange| dialect::of(api).decode(exchange, wanted);
+    let tokenizer = Tokenizer::new(Digest::of(b""), |text| u32::try_from(text.len().div_ceil(4)).ok());
+    let tokenizer = piece.is_multiple_of(3).then_some(&tokenizer);
+    let read = |exchange: &Exchange| dialect::of(api).decode_with(tokenizer, exchange, wanted);
     let one = read(&exchange(vec![Read { at: last, end: body.len() }], None));
     let many = read(&exchange(pieces.clone(), None));
     let broken = read(&exchange(pieces, Some(Failure::Stalled)));
@@ -110,7 +114,7 @@ fn sane(decoded: &Decoded) -> Result<(), String> {
         ),
         (
             "an estimate is below the number of chunks",
-            decoded.tokens_from == TokenSource::Usage
+            decoded.tokens_from != TokenSource::Chunks
                 || u32::try_from(decoded.chunks.len()).unwrap_or(u32::MAX) <= decoded.output_tokens.unwrap_or_default(),
         ),
         ("the finish reason does not fit", fits(&decoded.finish, 64)),

@@ -16,6 +16,7 @@ pub mod lines;
 #[cfg(test)]
 mod recorded_tests;
 pub mod sse;
+pub mod tokenizer;
 pub mod transport;
 
 pub use hints::hint;

@@ -34,7 +34,13 @@ fn simulated(rounds: usize) -> Vec<(CellEvidence, Vec<Record>)> {
     let mut extra = serde_json::Map::new();
     extra.insert("ignore_eos".to_owned(), true.into());
     let dialect = dialect::of(Api::Chat);
-    let codec = Codec { dialect, template: Template::new(&dialect, MODEL, &extra), run: "r".to_owned(), api_key: None };
+    let codec = Codec {
+        dialect,
+        template: Template::new(&dialect, MODEL, &extra),
+        run: "r".to_owned(),
+        api_key: None,
+        tokenizer: None,
+    };
     let mut engine = deployment(6.0);
     engine.noise = Noise::seeded(3, 4);
     let mut transport = SimTransport::new(&engine, Arc::new(AtomicBool::new(false)));

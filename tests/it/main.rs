@@ -31,3 +31,4 @@ mod selfcheck;
 mod stored;
 mod support;
 mod target;
+mod tokenizer;

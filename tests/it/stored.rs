@@ -63,8 +63,13 @@ impl Session<'_> {
         let mut extra = serde_json::Map::new();
         extra.insert("ignore_eos".to_owned(), true.into());
         let dialect = dialect::of(Api::Chat);
-        let codec =
-            Codec { dialect, template: Template::new(&dialect, MODEL, &extra), run: "r".to_owned(), api_key: None };
+        let codec = Codec {
+            dialect,
+            template: Template::new(&dialect, MODEL, &extra),
+            run: "r".to_owned(),
+            api_key: None,
+            tokenizer: None,
+        };
         let cells: Vec<&PlannedCell> = plan.cells.iter().collect();
         let manifest = self.manifest(plan, sequence);
         let folder = format!("runs/{}/{}-{sequence:02}-{}", self.release, self.name, self.side.id());
@@ -101,6 +106,7 @@ impl Session<'_> {
             time_to_ready_ms: None,
             api: Api::Chat,
             forced_length: true,
+            tokenizer: None,
             clock: ClockKind::Simulated,
             conditions: Conditions::new(),
             definitions: Metric::ALL.iter().map(|it| (it.id().to_owned(), it.definition().to_owned())).collect(),

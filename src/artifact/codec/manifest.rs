@@ -179,6 +179,7 @@ pub(crate) mod tests {
             time_to_ready_ms: Some(1_234.5),
             api: Api::Chat,
             forced_length: true,
+            tokenizer: None,
             clock: ClockKind::Simulated,
             conditions: Conditions::new(),
             definitions: Metric::ALL.iter().map(|m| (m.id().to_owned(), m.definition().to_owned())).collect(),

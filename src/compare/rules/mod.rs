@@ -46,6 +46,7 @@ const RULES: &[Rule] = &[
     workload::prompts_known,
     workload::same_cache_hits,
     tokens::same_source,
+    tokens::same_tokenizer,
     tokens::same_counts,
 ];
 

@@ -3,7 +3,7 @@
 use crate::artifact::record::{Outcome, Record, TokenSource};
 use crate::artifact::run::{ClientEvidence, ClockKind, Run};
 use crate::base::digest::Digest;
-use crate::base::names::{Api, Condition, Metric, Statistic};
+use crate::base::names::{Api, Condition, Metric, Side, Statistic};
 use crate::compare::rules::mismatches;
 use crate::compare::synthetic::policy::{check, relative, with};
 use crate::compare::synthetic::{Shape, Sides, know};
@@ -161,11 +161,33 @@ fn tokens_are_counted_alike() {
         })
     };
     assert_eq!(change(|r| r.tokens_from = TokenSource::Chunks), ["token-source-differs"]);
+    assert_eq!(change(|r| r.tokens_from = TokenSource::Tokenizer), ["token-source-differs"]);
     assert_eq!(change(|r| r.prompt_tokens = None), ["prompts-unknown"]);
     assert_eq!(change(|r| r.output_tokens = Some(24)), ["token-counts-differ"], "four tokens a chunk, by word alone");
     let coarser = change(|r| (r.output_tokens, r.text_bytes) = (Some(24), 96));
     assert!(coarser.is_empty(), "four tokens a chunk, and four times the text: speculative decoding");
     assert!(change(|r| r.text_bytes = 96).is_empty(), "longer words are no tokens");
+}
+
+#[test]
+fn what_a_tokenizer_counts_is_counted_by_one_tokenizer() {
+    use TokenSource::{Chunks, Tokenizer, Usage};
+    let [old, new] = [b"old", b"new"].map(|file| Some(Digest::of(file)));
+    let counted = |baseline: TokenSource, candidate: TokenSource, files: [Option<Digest>; 2]| {
+        codes(move |sides| {
+            for run in sides.all() {
+                let of_candidate = run.manifest.side == Side::Candidate;
+                run.manifest.tokenizer = files[usize::from(of_candidate)];
+                let source = if of_candidate { candidate } else { baseline };
+                run.records.iter_mut().for_each(|record| record.tokens_from = source);
+            }
+        })
+    };
+    assert!(counted(Tokenizer, Tokenizer, [old, old]).is_empty());
+    assert_eq!(counted(Tokenizer, Tokenizer, [old, new]), ["tokenizer-differs"]);
+    assert!(counted(Usage, Usage, [old, new]).is_empty(), "nothing was counted by either");
+    assert_eq!(counted(Chunks, Tokenizer, [None, new]), ["token-source-differs"; 2], "one a cell");
+    assert_eq!(counted(Tokenizer, Tokenizer, [old, None]), ["tokenizer-differs"]);
 }
 
 #[test]

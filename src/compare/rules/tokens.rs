@@ -1,9 +1,11 @@
 //! Tokens were counted alike. TPOT, throughput and output length are per token: who changes the count changes them all.
 
 use crate::artifact::record::{Record, TokenSource};
+use crate::artifact::run::Run;
+use crate::base::digest::Digest;
 use crate::compare::evidence::Evidence;
-use crate::compare::rules::Mismatch;
 use crate::compare::rules::workload::per_cell;
+use crate::compare::rules::{Mismatch, whole};
 use crate::spec::policy::Policy;
 
 /// The largest difference of the share of answers whose tokens the server counted.
@@ -13,25 +15,51 @@ const PER_CHUNK_TOLERANCE: f64 = 0.05;
 /// Of a change of tokens a chunk, so much must be found again in the text of a chunk (on logarithms).
 const EXPLAINED: f64 = 0.5;
 
-/// The server counts the tokens of both sides, or of neither.
+/// The server counts the tokens of both sides, or of neither; and then a tokenizer those of both, or of neither.
 pub(super) fn same_source(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
+    let usage = differs(evidence, TokenSource::Usage, "the server", "make both sides send usage");
+    if usage.is_empty() {
+        let fix = "give the targets of both sides the same `tokenizer`";
+        differs(evidence, TokenSource::Tokenizer, "a tokenizer file", fix)
+    } else {
+        usage
+    }
+}
+
+fn differs(evidence: &Evidence<'_>, source: TokenSource, who: &str, fix: &str) -> Vec<Mismatch> {
     let counted = |record: &Record| {
-        let usage = f64::from(u8::from(record.tokens_from == TokenSource::Usage));
-        record.is_success().then_some([usage, 1.0])
+        let counted = f64::from(u8::from(record.tokens_from == source));
+        record.is_success().then_some([counted, 1.0])
     };
     per_cell(evidence, counted, |cell, baseline, candidate| {
         ((candidate - baseline).abs() > SOURCE_TOLERANCE).then(|| Mismatch {
             code: "token-source-differs",
             cell: Some(cell.to_owned()),
             message: format!(
-                "the server counted the tokens of {:.0} % of the answers in the baseline and of {:.0} % in the candidate at \
-                 {cell}; for the others content chunks were counted, and a chunk need not be a token: make both sides \
-                 send usage",
+                "{who} counted the tokens of {:.0} % of the answers in the baseline and of {:.0} % in the candidate at \
+                 {cell}; the others were counted in another way, from chunks or text: {fix}",
                 100.0 * baseline,
                 100.0 * candidate
             ),
         })
     })
+}
+
+/// All that a tokenizer counted was counted by one.
+pub(super) fn same_tokenizer(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
+    let counts = |run: &Run| run.records.iter().any(|record| record.tokens_from == TokenSource::Tokenizer);
+    let mut files = evidence.all().filter(|(_, run)| counts(run)).map(|(_, run)| run.manifest.tokenizer);
+    let first = files.next();
+    let name = |file: Option<Digest>| file.map_or_else(|| "none".to_owned(), |file| file.short());
+    let other = first.and_then(|first| files.find(|file| *file != first).map(|other| [first, other].map(name)));
+    let mismatch = other.map(|[first, other]| {
+        let message = format!(
+            "output tokens were counted by different tokenizers ({first} and {other}): give the targets of both sides the \
+             same `tokenizer` and measure again, or make them send usage"
+        );
+        whole("tokenizer-differs", message)
+    });
+    mismatch.into_iter().collect()
 }
 
 /// Where a chunk holds more tokens than before, it holds more text. Speculative decoding and coarser flushing do

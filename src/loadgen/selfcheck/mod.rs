@@ -130,8 +130,13 @@ pub fn measure(
     let cell = planned(streams);
     let dialect = dialect::of(Api::Completions);
     let extra = serde_json::Map::from_iter([("ignore_eos".to_owned(), true.into())]);
-    let codec =
-        Codec { dialect, template: Template::new(&dialect, "m", &extra), run: "selfcheck".to_owned(), api_key: None };
+    let codec = Codec {
+        dialect,
+        template: Template::new(&dialect, "m", &extra),
+        run: "selfcheck".to_owned(),
+        api_key: None,
+        tokenizer: None,
+    };
     let mut records = Vec::new();
     let mut sink = |record: Record| {
         records.push(record);

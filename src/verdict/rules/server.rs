@@ -124,8 +124,8 @@ fn underestimated(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
     let (worst, _) = most(seen, excess)?;
     let tokens = worst.validity.as_ref()?.tokens?;
     Some(format!(
-        "{:.0} chunks came in {} at {} and count as tokens, and the server generated {:.0}: several tokens come in a chunk, or \
-         others used the server; let it send usage",
+        "{:.0} tokens came in {} at {} by their chunks or their text, and the server generated {:.0}: several tokens come in a \
+         chunk, some have no text, or others used the server; let it send usage",
         tokens.ours,
         name(worst.side, worst.run),
         cell.name,

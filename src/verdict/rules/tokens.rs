@@ -15,20 +15,30 @@ const MOST_DOUBTFUL: f64 = 0.01;
 const MOST_SHORT: f64 = 0.5;
 
 /// No explanation makes these right: the answer is not the one that was asked for, or the usage is not its count.
-const PROOFS: [(Doubt, &str); 2] = [
+const PROOFS: [(Doubt, &str); 3] = [
     (
         Doubt::MoreThanWanted,
         "see whether the server knows the length under another name (docs/targets.md, interfaces), and whether its usage \
          counts several choices or attempts",
     ),
     (Doubt::FewerThanListed, "see what the server or its gateway reports as usage"),
+    (
+        Doubt::FewerThanText,
+        "see whether `tokenizer` of the target is the file of the model that answers, and what the server or its gateway \
+         reports as usage",
+    ),
 ];
 
 /// Contradictions that a sound server may show, each with what follows from it.
-const ODDITIES: [(Doubt, &str); 3] = [
+const ODDITIES: [(Doubt, &str); 4] = [
     (
         Doubt::FewerThanChunks,
         "a proxy may split chunks, so chunk gaps, cadence and ITL are the proxy's; or the usage is of another request",
+    ),
+    (
+        Doubt::MoreThanText,
+        "special tokens have no text (a model that is kept from ending writes many), and `tokenizer` may be another model's; \
+         else the usage counts what was not sent",
     ),
     (Doubt::MoreThanListed, "tokens without text may not be listed; what a single chunk holds is then uncertain"),
     (
@@ -75,6 +85,12 @@ pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
         notes.push(format!(
             "output tokens are an estimate (the server sent no usage, and content chunks were counted) in {spots}: let it \
              send usage"
+        ));
+    }
+    if let Some(spots) = counted(|validity| validity.of_text) {
+        notes.push(format!(
+            "output tokens are those of the text (the server sent no usage, and the tokenizer file counted) in {spots}: tokens \
+             without text are not among them"
         ));
     }
     if let Some(spots) = spots(screening, other_prompts) {
@@ -155,6 +171,7 @@ mod tests {
         let wrong = |doubt| codes_of(&changed(true, doubt));
         assert_eq!(wrong(|it| it.doubt = Some(Doubt::MoreThanWanted)), ["tokens-contradict"]);
         assert_eq!(wrong(|it| it.doubt = Some(Doubt::FewerThanListed)), ["tokens-contradict"]);
+        assert_eq!(wrong(|it| it.doubt = Some(Doubt::FewerThanText)), ["tokens-contradict"]);
         let few = changed(true, |it| it.doubt = (it.request == 0).then_some(Doubt::MoreThanWanted));
         assert_eq!((few.verdict, codes(&few)), (Verdict::Pass, vec![]));
         let stored = changed(false, |it| it.doubt = Some(Doubt::MoreThanWanted));
@@ -172,6 +189,7 @@ mod tests {
     fn a_contradiction_with_a_harmless_explanation_is_one_note() {
         for (doubt, says) in [
             (Doubt::FewerThanChunks, "a proxy may split chunks"),
+            (Doubt::MoreThanText, "special tokens have no text"),
             (Doubt::MoreThanListed, "tokens without text"),
             (Doubt::HiddenReasoning, "TPOT divides by tokens"),
         ] {
@@ -185,6 +203,13 @@ mod tests {
         }
         let estimate = changed(true, |it| it.tokens_from = TokenSource::Chunks);
         assert!(estimate.notes.iter().any(|note| note.starts_with("output tokens are an estimate")));
+        // On both sides, or they are not comparable.
+        let mut sides = Sides::new(Shape::default(), |_, _| {});
+        sides.all().flat_map(|run| &mut run.records).for_each(|it| it.tokens_from = TokenSource::Tokenizer);
+        let policy = in_all_cells(&[(Metric::Tpot, Statistic::P50, 0.1)]);
+        let counted = judge(&[Case { policy: &policy, evidence: sides.evidence() }]).policies.remove(0);
+        let notes: Vec<_> = counted.notes.iter().filter(|note| note.starts_with("output tokens are")).collect();
+        assert!(notes.len() == 1 && notes[0].contains("those of the text"), "{:?}", counted.notes);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use crate::base::digest::Hasher;
 use crate::base::units::Nanos;
 use crate::wire::decoded::{Chunk, KEPT, TokenSource};
 use crate::wire::dialect::field::Count;
-use crate::wire::dialect::tokens::Tokens;
 pub(super) use crate::wire::dialect::tokens::{Counts, Told};
+use crate::wire::dialect::tokens::{Shown, Tokens};
 use crate::wire::excerpt::excerpt;
+use crate::wire::tokenizer::Tokenizer;
 
 /// Most bytes of a finish reason that are kept.
 const FINISH: usize = 64;
@@ -45,6 +46,8 @@ pub(super) struct Answer {
     /// When the event that is being read arrived.
     pub(super) at: Nanos,
     pub(super) chunks: Vec<Chunk>,
+    /// Where the text of each chunk ends in `said`.
+    ends: Vec<usize>,
     pub(super) answered_at: Option<Nanos>,
     pub(super) finish: Option<String>,
     pub(super) stage: Stage,
@@ -57,6 +60,8 @@ pub(super) struct Answer {
     /// A piece of a tool call came.
     pub(super) called: bool,
     pub(super) tokens: Tokens,
+    /// Tokens of the text, by the tokenizer.
+    of_text: Option<u32>,
     /// For a dialect whose events repeat the text so far: that text, and whether they do.
     pub(super) cumulative: Cumulative,
 }
@@ -128,6 +133,7 @@ impl Answer {
         let fresh = self.tokens.told(told, content);
         if content {
             self.chunks.push(Chunk { at: self.at, tokens: fresh });
+            self.ends.push(self.said.len());
         }
         let complete = self.finish.is_some() && matches!(told, Told::Total(_));
         self.stage = match self.stage {
@@ -148,21 +154,59 @@ impl Answer {
     /// Settles the tokens of every chunk once the stream has ended; gives the output tokens and their source.
     ///
     /// A chunk's tokens are those that the stream tells for every content event; else one, when there are as
-    /// many chunks as tokens or nothing was told; else they are unknown. Without usage the output tokens are the sum
-    /// of what the chunks hold.
-    pub(super) fn settle(&mut self) -> (TokenSource, u32) {
-        let chunks = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
-        let told = self.tokens.all_told();
-        let (source, output) = match self.tokens.output() {
-            Some(output) => (TokenSource::Usage, output),
-            None if told && chunks > 0 => (TokenSource::Chunks, self.tokens.shown()),
-            None => (TokenSource::Chunks, chunks),
+    /// many chunks as tokens or nothing was told; else, in an answer that the tokenizer counted, those of its text; else
+    /// they are unknown. Without usage the output tokens are the sum of what the chunks tell, or those of the text, or as
+    /// many as there are chunks.
+    pub(super) fn settle(&mut self, tokenizer: Option<&Tokenizer>) -> (TokenSource, u32) {
+        let chunks = self.chunk_count();
+        let told = self.tokens.all_told() && chunks > 0;
+        let of_text = tokenizer.and_then(|tokenizer| self.count_text(tokenizer));
+        let (source, output) = match (self.tokens.output(), of_text) {
+            (Some(output), _) => (TokenSource::Usage, output),
+            (None, _) if told => (TokenSource::Chunks, self.tokens.shown()),
+            (None, Some(output)) => (TokenSource::Tokenizer, output),
+            (None, None) => (TokenSource::Chunks, chunks),
         };
         if !told {
             let each = (output == chunks).then_some(1);
             self.chunks.iter_mut().for_each(|chunk| chunk.tokens = each);
+            if let (TokenSource::Tokenizer, None, Some(tokenizer)) = (source, each, tokenizer) {
+                self.count_chunks(tokenizer, output);
+            }
         }
+        self.of_text = of_text;
         (source, output)
+    }
+
+    /// What the usage is held against. The text is no witness where it is not what the tokens say: the replacement
+    /// character stands for bytes that are none.
+    pub(super) fn shown(&self) -> Shown {
+        let of_text = self.of_text.filter(|_| !self.said.contains(char::REPLACEMENT_CHARACTER));
+        Shown { chunks: self.chunk_count(), called: self.called, reasoned: self.reasoned, of_text }
+    }
+
+    /// Tokens of the whole text; none where it is not all there: tool calls are no text, and a very long one was cut.
+    fn count_text(&self, tokenizer: &Tokenizer) -> Option<u32> {
+        let whole = u64::try_from(self.said.len()).is_ok_and(|kept| kept == self.text_bytes);
+        if whole && !self.called { tokenizer.count(&self.said) } else { None }
+    }
+
+    /// Gives each chunk the tokens of its own text. Where they do not add up to the tokens of the whole, chunks end
+    /// within tokens, and what a single one holds stays unknown.
+    fn count_chunks(&mut self, tokenizer: &Tokenizer, output: u32) {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let texts = starts.zip(&self.ends).map(|(start, end)| self.said.get(start..*end).unwrap_or_default());
+        let counts: Option<Vec<u32>> = texts.map(|text| tokenizer.count(text)).collect();
+        let adds_up =
+            |counts: &Vec<u32>| counts.iter().map(|count| u64::from(*count)).sum::<u64>() == u64::from(output);
+        let counts = counts.filter(adds_up);
+        for (chunk, count) in self.chunks.iter_mut().zip(counts.unwrap_or_default()) {
+            chunk.tokens = Some(count);
+        }
+    }
+
+    fn chunk_count(&self) -> u32 {
+        u32::try_from(self.chunks.len()).unwrap_or(u32::MAX)
     }
 
     fn add_text(&mut self, text: &str) {

@@ -9,6 +9,7 @@ use crate::wire::dialect::{Dialect, End, Framing};
 use crate::wire::excerpt::{DETAIL, excerpt};
 use crate::wire::frames::{Event, Frames, Oversized};
 use crate::wire::hints::hint;
+use crate::wire::tokenizer::Tokenizer;
 use crate::wire::transport::{Exchange, Failure, MAX_BODY, Read};
 
 /// No event of these APIs comes near this many bytes.
@@ -18,22 +19,24 @@ const MAX_EVENT: usize = 4 << 20;
 const DONE: &str = "[DONE]";
 
 impl Dialect {
-    /// Decodes what came back for a request.
+    /// Decodes what came back for a request, without a tokenizer.
     pub fn decode(&self, exchange: &Exchange, wanted: Wanted) -> Decoded {
+        self.decode_with(None, exchange, wanted)
+    }
+
+    /// Decodes what came back for a request. Where the server does not tell its tokens, `tokenizer` counts those of the
+    /// text; where it does, the two are compared.
+    pub fn decode_with(&self, tokenizer: Option<&Tokenizer>, exchange: &Exchange, wanted: Wanted) -> Decoded {
         let mut reader = Reader { dialect: *self, answer: Answer::default(), recognised: false };
         let mut refused =
             exchange.status.filter(|status| !(200..300).contains(status)).map(|status| refusal(status, &exchange.body));
         if refused.is_none() {
             refused = reader.read(exchange).err();
         }
-        let (tokens_from, output) = reader.answer.settle();
+        let (tokens_from, output) = reader.answer.settle(tokenizer);
         let finding = refused.unwrap_or_else(|| reader.judge(exchange, wanted, (tokens_from, output)));
         let Reader { answer, .. } = reader;
-        let chunks = u32::try_from(answer.chunks.len()).unwrap_or(u32::MAX);
-        let doubt = finding
-            .outcome
-            .is_ok()
-            .then(|| answer.tokens.doubt(chunks, wanted.output_tokens, !answer.called, answer.reasoned));
+        let doubt = finding.outcome.is_ok().then(|| answer.tokens.doubt(wanted.output_tokens, &answer.shown()));
         let (counts, ended) = (answer.tokens.counts(), answer.ended());
         Decoded {
             first_byte: exchange.reads.iter().find(|read| read.end > 0).map(|read| read.at),
@@ -145,8 +148,9 @@ impl Reader {
         if output == 0 {
             return Finding::new(Outcome::Malformed, "the usage counts 0 output tokens although content came");
         }
-        // Chunks may hold several tokens: without usage their number proves nothing against the finish reason.
-        let excused = source == TokenSource::Chunks && self.answer.finish.as_deref().is_none_or(is_limit);
+        // Chunks may hold several tokens, and tokens may have no text: without usage neither count proves anything against
+        // the finish reason.
+        let excused = source != TokenSource::Usage && self.answer.finish.as_deref().is_none_or(is_limit);
         if wanted.forced && output < wanted.output_tokens && !excused {
             let detail = format!("{output} of {} tokens, finish reason {finish}", wanted.output_tokens);
             return Finding::new(Outcome::WrongLength, &detail);

@@ -22,6 +22,8 @@ mod sglang;
 mod streams_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod text_tests;
 mod tgi;
 mod tokens;
 mod triton;

@@ -26,6 +26,28 @@ pub(super) enum Told {
     Fresh(u32),
 }
 
+/// What the stream showed, beside which the usage is held.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shown {
+    /// Events with content.
+    pub(super) chunks: u32,
+    /// Tool calls came: their pieces may be several for one token.
+    pub(super) called: bool,
+    /// Reasoning text came.
+    pub(super) reasoned: bool,
+    /// Tokens of the whole text, by the tokenizer.
+    pub(super) of_text: Option<u32>,
+}
+
+/// The share by which the usage may differ from the tokens of the text: a model need not write a text in the tokens that
+/// a tokenizer cuts it into.
+const TEXT_TOLERANCE: f64 = 0.1;
+/// So many more may always be: those that end an answer, or part its reasoning from the rest (11 in gpt-oss), have no
+/// text.
+const WITHOUT_TEXT: f64 = 16.0;
+/// So many fewer may always be: where reasoning and answer meet, the text may be cut otherwise.
+const AT_BORDERS: f64 = 4.0;
+
 /// The accounting so far.
 #[derive(Default)]
 pub(super) struct Tokens {
@@ -93,15 +115,14 @@ impl Tokens {
         !self.untold && self.counts.output.is_none_or(|output| self.until.max(self.listed) <= output)
     }
 
-    /// Where the accounts contradict each other, although the stream is whole: the first that holds.
-    /// `plain`: no tool calls, whose pieces may be several for one token. A healthy engine may give several
-    /// tokens in a chunk, and one token without text at the end; both are no contradiction.
-    pub(super) fn doubt(&self, chunks: u32, wanted: u32, plain: bool, reasoned: bool) -> Option<Doubt> {
+    /// Where the accounts contradict each other, although the stream is whole: the first that holds. A healthy engine may
+    /// give several tokens in a chunk, and one token without text at the end; both are no contradiction.
+    pub(super) fn doubt(&self, wanted: u32, shown: &Shown) -> Option<Doubt> {
         let output = self.counts.output?;
-        let hidden = self.counts.reasoning.filter(|_| !reasoned).unwrap_or_default();
+        let hidden = self.counts.reasoning.filter(|_| !shown.reasoned).unwrap_or_default();
         if output > wanted {
             Some(Doubt::MoreThanWanted)
-        } else if plain && chunks > output.saturating_add(1) {
+        } else if !shown.called && shown.chunks > output.saturating_add(1) {
             Some(Doubt::FewerThanChunks)
         } else if self.listed > output {
             Some(Doubt::FewerThanListed)
@@ -110,8 +131,21 @@ impl Tokens {
         } else if self.listed > 0 && !self.untold && self.listed.saturating_add(1) < output {
             Some(Doubt::MoreThanListed)
         } else {
-            None
+            shown.of_text.and_then(|tokens| beside_text(output, tokens))
         }
+    }
+}
+
+/// Whether a usage and the tokens of the text contradict each other.
+fn beside_text(output: u32, of_text: u32) -> Option<Doubt> {
+    let (output, of_text) = (f64::from(output), f64::from(of_text));
+    let tolerance = TEXT_TOLERANCE * of_text;
+    if output > of_text + tolerance.max(WITHOUT_TEXT) {
+        Some(Doubt::MoreThanText)
+    } else if output < of_text - tolerance.max(AT_BORDERS) {
+        Some(Doubt::FewerThanText)
+    } else {
+        None
     }
 }
 
@@ -143,18 +177,34 @@ mod tests {
             tokens.add(Counts { output: Some(output), reasoning, ..Counts::default() });
             tokens
         };
+        let shown = |chunks| Shown { chunks, ..Shown::default() };
         // One each; several in a chunk; an end token without text.
         for (lists, output) in [(vec![1, 1, 1], 3), (vec![2, 3], 5), (vec![1, 1], 3)] {
             let chunks = u32::try_from(lists.len()).unwrap();
-            assert_eq!(account(&lists, output, None).doubt(chunks, 8, true, false), None, "{lists:?}");
+            assert_eq!(account(&lists, output, None).doubt(8, &shown(chunks)), None, "{lists:?}");
         }
-        assert_eq!(account(&[1, 1], 9, None).doubt(2, 8, true, false), Some(Doubt::MoreThanWanted));
-        assert_eq!(account(&[1; 5], 3, None).doubt(5, 8, true, false), Some(Doubt::FewerThanChunks));
-        assert_eq!(account(&[4], 3, None).doubt(1, 8, true, false), Some(Doubt::FewerThanListed));
-        assert_eq!(account(&[1; 5], 3, None).doubt(5, 8, false, false), Some(Doubt::FewerThanListed));
-        assert_eq!(account(&[1; 5], 8, None).doubt(5, 8, true, false), Some(Doubt::MoreThanListed));
-        assert_eq!(account(&[1; 5], 8, Some(3)).doubt(5, 8, true, false), Some(Doubt::HiddenReasoning));
-        assert_eq!(account(&[1; 5], 5, Some(3)).doubt(5, 8, true, true), None, "reasoning that is in the stream");
-        assert_eq!(Tokens::default().doubt(9, 1, true, false), None, "without usage there is nothing to contradict");
+        assert_eq!(account(&[1, 1], 9, None).doubt(8, &shown(2)), Some(Doubt::MoreThanWanted));
+        assert_eq!(account(&[1; 5], 3, None).doubt(8, &shown(5)), Some(Doubt::FewerThanChunks));
+        assert_eq!(account(&[4], 3, None).doubt(8, &shown(1)), Some(Doubt::FewerThanListed));
+        assert_eq!(
+            account(&[1; 5], 3, None).doubt(8, &Shown { called: true, ..shown(5) }),
+            Some(Doubt::FewerThanListed)
+        );
+        assert_eq!(account(&[1; 5], 8, None).doubt(8, &shown(5)), Some(Doubt::MoreThanListed));
+        assert_eq!(account(&[1; 5], 8, Some(3)).doubt(8, &shown(5)), Some(Doubt::HiddenReasoning));
+        assert_eq!(
+            account(&[1; 5], 5, Some(3)).doubt(8, &Shown { reasoned: true, ..shown(5) }),
+            None,
+            "reasoning that is in the stream"
+        );
+        let text = |of_text| Shown { of_text: Some(of_text), ..Shown::default() };
+        let beside = |output, of_text| account(&[], output, None).doubt(1_000, &text(of_text));
+        for (output, of_text) in [(58, 47), (116, 100), (90, 100), (16, 20), (900, 1_000), (17, 1)] {
+            assert_eq!(beside(output, of_text), None, "{output} {of_text}");
+        }
+        assert_eq!((beside(117, 100), beside(89, 100)), (Some(Doubt::MoreThanText), Some(Doubt::FewerThanText)));
+        assert_eq!((beside(1_000, 909), beside(15, 20)), (Some(Doubt::MoreThanText), Some(Doubt::FewerThanText)));
+        assert_eq!(account(&[], 9, Some(5)).doubt(9, &text(90)), Some(Doubt::HiddenReasoning), "it explains more");
+        assert_eq!(Tokens::default().doubt(1, &shown(9)), None, "without usage there is nothing to contradict");
     }
 }

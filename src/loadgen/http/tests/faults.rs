@@ -139,7 +139,7 @@ fn number(request: &str) -> usize {
 fn measure(server: &Server, cell: &PlannedCell) -> Vec<Record> {
     let dialect = dialect::of(Api::Completions);
     let template = Template::new(&dialect, "m", &Map::new());
-    let codec = Codec { dialect, template, run: "r".to_owned(), api_key: None };
+    let codec = Codec { dialect, template, run: "r".to_owned(), api_key: None, tokenizer: None };
     let mut records = Vec::new();
     let mut sink = |record| {
         records.push(record);

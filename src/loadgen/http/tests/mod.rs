@@ -308,7 +308,7 @@ fn silence_and_slowness_are_told_apart() {
     transport.submit(slow);
     let exchange = ended(&mut transport);
     assert_eq!(exchange.failure, Some(Failure::TimedOut));
-    assert!(exchange.reads.len() > 1 && exchange.end >= exchange.due + Nanos::from_millis(600));
+    assert!(!exchange.reads.is_empty() && exchange.end >= exchange.due + Nanos::from_millis(600));
 
     let silent = Server::start(|stream, _request| {
         say(stream, STREAM_HEAD);

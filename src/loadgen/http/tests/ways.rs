@@ -32,7 +32,7 @@ use super::{Server, chunk, ended, outbound, say, send};
 use crate::base::names::HttpVersion;
 use crate::base::units::Nanos;
 use crate::loadgen::http::{HttpTarget, HttpTransport};
-use crate::wire::transport::{Failure, Transport as _};
+use crate::wire::transport::{Exchange, Failure, Transport as _};
 
 /// Events of 10 ms distance.
 struct Events {
@@ -129,6 +129,15 @@ fn connect(url: String, version: HttpVersion, proxy: Option<String>) -> HttpTran
     HttpTransport::connect(&target, Arc::default()).unwrap()
 }
 
+/// Reads end where events of 9 bytes do, in the order of time. A busy host may join them; it never splits them.
+fn in_events(exchange: &Exchange) {
+    let reads = &exchange.reads;
+    assert!(!reads.is_empty() && reads.iter().all(|read| read.end % 9 == 0), "{reads:?}");
+    assert!(reads.is_sorted_by(|one, next| one.at < next.at && one.end < next.end), "{reads:?}");
+    assert_eq!(reads.last().map(|read| read.end), Some(exchange.body.len()));
+    assert!(reads.iter().all(|read| exchange.sent <= read.at && read.at <= exchange.end), "{reads:?}");
+}
+
 #[test]
 fn http2_streams_like_http1_one_request_at_a_time_on_a_connection() {
     let (plain, connections) = http2_server(None, false);
@@ -139,10 +148,10 @@ fn http2_streams_like_http1_one_request_at_a_time_on_a_connection() {
         for _ in 0..2 {
             let exchange = send(&mut transport);
             assert_eq!((&exchange.failure, exchange.status, exchange.connect), (&None, Some(200), None));
-            assert_eq!((exchange.body.len(), exchange.reads.len()), (27, 3), "{:?}", exchange.reads);
-            let gaps = exchange.reads.windows(2).map(|pair| pair[1].at.since(pair[0].at));
-            assert!(gaps.into_iter().all(|gap| gap > Nanos::from_millis(5)), "{:?}", exchange.reads);
-            assert!(exchange.end >= exchange.reads[2].at);
+            assert_eq!(exchange.body, b"data: x\n\n".repeat(3));
+            in_events(&exchange);
+            // The server's own pace is a lower limit.
+            assert!(exchange.end.since(exchange.sent) >= Nanos::from_millis(30), "{:?}", exchange.reads);
         }
     }
     assert_eq!(connections.load(Ordering::SeqCst), 1);
@@ -235,7 +244,8 @@ fn the_kernel_stamps_what_arrives_while_the_program_does_not_look() {
     let mut transport = server.transport();
     transport.submit(outbound(7, transport.now()));
     let exchange = ended(&mut transport);
-    assert_eq!((exchange.failure, exchange.reads.len()), (None, 5));
+    assert_eq!((&exchange.failure, exchange.body.len()), (&None, 45));
+    in_events(&exchange);
     let report = transport.report();
     assert_eq!((report.stamps, report.unaided, report.clock_steps), (StampSource::Kernel, 0, 0));
     assert!(report.read_lag_p99.is_some());
