@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::artifact::conditions::Conditions;
 use crate::artifact::record::Record;
 use crate::artifact::server::ServerEvidence;
-use crate::base::digest::Digest;
-use crate::base::names::{Api, Side};
+use crate::base::digest::{Digest, ShortDigest};
+use crate::base::names::{Api, CacheMode, Side};
 use crate::wire::transport::StampSource;
 
 /// Version of the stored format. An older reader refuses a newer run; a newer reader reads older ones.
@@ -55,6 +55,13 @@ pub struct Manifest {
     pub forced_length: bool,
     /// What carried the requests: `http` in real time, or `simulated` in virtual time.
     pub clock: ClockKind,
+    /// What kept the server's caches from answering with what earlier runs had left; none: the workload declares nothing,
+    /// and they were left as they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches: Option<CacheMode>,
+    /// The salt of the prompts, where they were salted: with the workload it gives every prompt of the run again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub salt: Option<ShortDigest>,
     /// What the numbers depend on.
     pub conditions: Conditions,
     /// Definition ids of the metrics.

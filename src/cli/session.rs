@@ -13,6 +13,7 @@ use crate::base::digest::Digest;
 use crate::base::names::{Api, Metric, Side};
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
+use crate::cli::cold::{Cold, cold};
 use crate::cli::deployment::{Boot, Deployment};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::progress::Progress;
@@ -23,7 +24,7 @@ use crate::loadgen::drive::Stop;
 use crate::loadgen::event::Event;
 use crate::loadgen::pass::{Passed, pass_with_texts};
 use crate::plan::request::{Plan, PlannedCell};
-use crate::plan::{self};
+use crate::plan::{self, Salted};
 use crate::store::files::checked_name;
 use crate::store::runs::{RunError, RunWriter, StoredRun};
 use crate::wire::dialect::{self, Template};
@@ -169,6 +170,14 @@ impl Session<'_> {
                 seen.terminal.say(&format!("warning: {caution}"));
             }
         }
+        let started = now();
+        let name = Salted { session: self.name, sequence, started: &started };
+        let Cold { plan, mode: caches, salt, fallback } = cold(self.plan, name, deployment)?;
+        if let Some(tried) = fallback.filter(|_| seen.first) {
+            seen.terminal.say(&format!(
+                "note: prompts are salted, because the server offers no request that resets its caches ({tried})"
+            ));
+        }
         let speaks = deployment.speaks();
         let dialect = dialect::of(speaks.api).serving(&speaks.model);
         let template = Template::new(&dialect, &speaks.model, &speaks.extra_body);
@@ -181,7 +190,7 @@ impl Session<'_> {
             release: release.to_owned(),
             session: self.name.to_owned(),
             sequence,
-            started: now(),
+            started,
             workload: self.plan.workload.clone(),
             plan: self.plan.fingerprint,
             restarted: boot.restarted,
@@ -189,6 +198,8 @@ impl Session<'_> {
             api: speaks.api,
             forced_length: codec.template.wanted(1).forced,
             clock: speaks.clock,
+            caches,
+            salt,
             conditions: Conditions::clone(&boot.conditions),
             definitions: definitions(),
             cells: Vec::new(),
@@ -197,7 +208,7 @@ impl Session<'_> {
             record_count: 0,
             texts: None,
         };
-        self.pass(&codec, manifest, &mut boot, seen)
+        self.pass(&plan, &codec, manifest, &mut boot, seen)
     }
 
     /// Whether the interface takes prompts as the workload sends them.
@@ -220,8 +231,15 @@ impl Session<'_> {
     }
 
     /// One pass over the cells, into a run folder.
-    fn pass(&self, codec: &Codec, draft: Manifest, boot: &mut Boot, seen: &mut Seen<'_>) -> Result<Ran, CliError> {
-        let cells = self.visit_order(draft.sequence);
+    fn pass(
+        &self,
+        plan: &Plan,
+        codec: &Codec,
+        draft: Manifest,
+        boot: &mut Boot,
+        seen: &mut Seen<'_>,
+    ) -> Result<Ran, CliError> {
+        let cells = self.visit_order(plan, draft.sequence);
         let draft = Manifest { cells: cells.iter().map(|cell| planned(cell)).collect(), ..draft };
         let folder = self.folder(&draft);
         let mut writer = RunWriter::create(&folder, &draft).map_err(|error| failed(&error))?;
@@ -251,9 +269,9 @@ impl Session<'_> {
         all.saturating_sub(sequence.saturating_add(1)).saturating_sub(u32::try_from(kept).unwrap_or(u32::MAX))
     }
 
-    fn visit_order(&self, sequence: u32) -> Vec<&PlannedCell> {
-        let seed = Stream::named(self.plan.seed, &format!("visit/{}/{sequence}", self.name)).bits();
-        plan::order(self.plan, seed).into_iter().filter_map(|at| self.plan.cells.get(at)).collect()
+    fn visit_order<'p>(&self, plan: &'p Plan, sequence: u32) -> Vec<&'p PlannedCell> {
+        let seed = Stream::named(plan.seed, &format!("visit/{}/{sequence}", self.name)).bits();
+        plan::order(plan, seed).into_iter().filter_map(|at| plan.cells.get(at)).collect()
     }
 
     fn folder(&self, manifest: &Manifest) -> PathBuf {

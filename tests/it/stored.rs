@@ -102,6 +102,8 @@ impl Session<'_> {
             api: Api::Chat,
             forced_length: true,
             clock: ClockKind::Simulated,
+            caches: None,
+            salt: None,
             conditions: Conditions::new(),
             definitions: Metric::ALL.iter().map(|it| (it.id().to_owned(), it.definition().to_owned())).collect(),
             cells: plan.cells.iter().map(planned).collect(),

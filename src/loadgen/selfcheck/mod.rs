@@ -183,6 +183,7 @@ fn planned(streams: u32) -> PlannedCell {
         name: "selfcheck".to_owned(),
         description: String::new(),
         vocabulary: None,
+        caches: None,
         seed: 1,
         cells: vec![cell],
     };

@@ -63,6 +63,7 @@ const MEASUREMENT_RULES: &[MeasurementRule] = &[
     amount::cells_exist,
     comparable::comparable,
     amount::faulty_runs,
+    server::caches_warm,
     garbage::malformed,
     steady::steady,
 ];
