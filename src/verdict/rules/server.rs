@@ -6,7 +6,6 @@ use crate::artifact::validity::CellValidity;
 use crate::base::names::{CacheMode, Side};
 use crate::compare::evidence::name;
 use crate::plan::request::{PlannedCell, PlannedRequest};
-use crate::verdict::judgement::{Finding, Verdict};
 use crate::verdict::rules::{Fault, Screening, Seen};
 
 /// The share of prompt tokens that may come from the prefix cache beyond what the plan explains.
@@ -44,12 +43,7 @@ pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
         for side in Side::ALL {
             let of_side: Vec<&Seen<'_>> = seen.iter().filter(|seen| seen.side == *side).collect();
             notes.extend(preempted(cell, &of_side));
-            notes.extend(cached(cell, &of_side, |run| run.manifest.caches.is_none()).map(|(_, sentence)| {
-                format!(
-                    "{sentence}: the same prompts were sent before; restart the deployment before each run, or declare \
-                     `caches` in the workload"
-                )
-            }));
+            notes.extend(cached(cell, &of_side));
             notes.extend(partial(cell, &of_side));
             notes.extend(underestimated(cell, &of_side));
         }
@@ -75,54 +69,48 @@ fn preempted(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
     })
 }
 
-/// The run among those that `of` picks in which the cache answered for most beyond what the plan explains, where that
-/// is too much, and what was seen.
-fn cached<'s, 'a>(
-    cell: &PlannedCell,
-    seen: &[&'s Seen<'a>],
-    of: impl Fn(&Run) -> bool,
-) -> Option<(&'s Seen<'a>, String)> {
-    let picked: Vec<&Seen<'_>> = seen.iter().copied().filter(|seen| of(seen.run)).collect();
-    let beyond = |validity: &CellValidity| Some(validity.server?.cache_hit_share()? - explained(cell, validity));
-    let (worst, excess) = most(&picked, beyond)?;
-    let validity = worst.validity.as_ref()?;
-    (excess > CACHE_TOLERANCE).then(|| {
-        let sentence = format!(
-            "{:.0} % of the prompt tokens in {} at {} came from the server's prefix cache, where the plan explains {:.0} %",
-            100.0 * validity.server.and_then(|server| server.cache_hit_share()).unwrap_or_default(),
-            name(worst.side, worst.run),
-            cell.name,
-            100.0 * explained(cell, validity)
-        );
-        (worst, sentence)
-    })
+/// Where nothing is declared, a hit may be alike on both sides.
+fn cached(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
+    let undeclared: Vec<&Seen<'_>> = seen.iter().copied().filter(|seen| seen.run.manifest.caches.is_none()).collect();
+    let (worst, _) = most(&undeclared, |validity| excess(cell, validity))?;
+    let place = format!("in {} at {} ", name(worst.side, worst.run), cell.name);
+    Some(format!(
+        "{}: the same prompts were sent before; restart the deployment before each run, or declare `caches` in the workload",
+        hits(cell, worst.validity.as_ref()?, &place)
+    ))
 }
 
-/// Where the caches were to be kept from answering, they did not answer.
-pub(super) fn caches_warm(screening: &Screening<'_>) -> Vec<Finding> {
-    let judge = |cell: &PlannedCell, seen: &[Seen<'_>], side: Side| {
-        let of_side: Vec<&Seen<'_>> = seen.iter().filter(|seen| seen.side == side).collect();
-        let (warm, sentence) = cached(cell, &of_side, |run| run.manifest.caches.is_some())?;
-        let although = match warm.run.manifest.caches {
-            Some(CacheMode::Reset) => {
-                "although the server had reset its caches: it keeps one that the request does not empty (llama.cpp, \
-                 without `--cache-ram 0`), or several servers answer under one URL; use `caches: salted`"
-            }
-            Some(CacheMode::Salted) | None => {
-                "although no earlier run sent these prompts: see whether `metrics` is the page of this deployment alone"
-            }
-        };
-        Some(Finding {
-            verdict: if side == Side::Baseline { Verdict::NotComparable } else { Verdict::Error },
-            code: "caches-warm",
-            cell: Some(cell.name.clone()),
-            message: format!("{sentence}, {although}"),
-        })
+/// Where the caches were kept from answering, they did not answer.
+pub(super) fn caches_warm(run: &Run, cell: &PlannedCell, validity: &CellValidity) -> Option<Fault> {
+    let (although, fix) = match run.manifest.caches? {
+        CacheMode::Reset => (
+            "although the server had reset its caches",
+            "use `caches: salted`; the server keeps a cache that its reset does not empty (llama.cpp without `--cache-ram 0`), \
+             or several servers answer under one URL",
+        ),
+        CacheMode::Salted => (
+            "although no run before it sent its prompts",
+            "look whether the page under `metrics` is of this deployment alone, and keep other traffic away from it",
+        ),
     };
-    screening
-        .cells()
-        .flat_map(|(cell, seen)| Side::ALL.iter().filter_map(move |side| judge(cell, seen, *side)))
-        .collect()
+    excess(cell, validity)?;
+    Some(Fault { code: "caches-warm", seen: format!("shows that {}, {although}", hits(cell, validity, "")), fix })
+}
+
+/// What the cache answered for, in words.
+fn hits(cell: &PlannedCell, validity: &CellValidity, place: &str) -> String {
+    let share = validity.server.and_then(|server| server.cache_hit_share()).unwrap_or_default();
+    format!(
+        "{:.0} % of the prompt tokens {place}came from the server's prefix cache, where the plan explains {:.0} %",
+        100.0 * share,
+        100.0 * explained(cell, validity)
+    )
+}
+
+/// The share of prompt tokens that came from the cache beyond what the plan explains, where it is too large.
+fn excess(cell: &PlannedCell, validity: &CellValidity) -> Option<f64> {
+    let excess = validity.server?.cache_hit_share()? - explained(cell, validity);
+    (excess > CACHE_TOLERANCE).then_some(excess)
 }
 
 /// The largest share of prompt tokens that may be in the cache although no prompt of the cell was sent before: shared
@@ -185,6 +173,7 @@ mod tests {
     use crate::spec::workload::{Load, Phase};
     use crate::verdict::case::Case;
     use crate::verdict::judge::judge;
+    use crate::verdict::judgement::Verdict;
     use crate::verdict::rules::look;
 
     /// Forty requests of 90 words, 30 of them shared; the server counts 100 tokens a prompt.
@@ -208,11 +197,10 @@ mod tests {
         let traffic = Traffic { tokens: 50, ..Traffic::default() };
         let mut run = synthetic::run(Side::Candidate, ("s", 0), &[("c1", traffic)]);
         run.manifest.cells[0].server = Some(server);
-        let (validity, fault) = look(&run, &cell.name, cell.timeout);
+        let (validity, fault) = look(&run, &cell.name, Some(&cell));
         let seen = Seen { side: Side::Candidate, run: &run, cell: &cell, validity, fault };
         let all = [&seen];
-        let cached = cached(&cell, &all, |_| true).map(|(_, sentence)| sentence);
-        let notes = [preempted(&cell, &all), cached, partial(&cell, &all), underestimated(&cell, &all)];
+        let notes = [preempted(&cell, &all), cached(&cell, &all), partial(&cell, &all), underestimated(&cell, &all)];
         (seen.fault.clone(), notes.into_iter().flatten().collect())
     }
 
@@ -264,13 +252,15 @@ mod tests {
         assert!(note(ServerEvidence { cache_hits: Some(1_840.0), ..honest() }).contains("the plan explains 40 %"));
     }
 
-    /// What a judgement says where the cache answered for 90 % of the prompt tokens of one side.
+    /// What a judgement says where the cache answered for 90 % of the prompt tokens of this side.
     fn judged(caches: Option<CacheMode>, warm: Side) -> (Vec<(Verdict, &'static str)>, Vec<String>) {
         let mut sides = Sides::new(Shape::default(), |_, _| {});
         for run in sides.all() {
             run.manifest.caches = caches;
-            let cache_hits = Some(if run.manifest.side == warm { 3_600.0 } else { 0.0 });
-            run.manifest.cells.iter_mut().for_each(|cell| cell.server = Some(ServerEvidence { cache_hits, ..idle() }));
+            let hits = if run.manifest.side == warm { 3_600.0 } else { 0.0 };
+            let server =
+                ServerEvidence { cache_queries: Some(4_000.0), cache_hits: Some(hits), ..ServerEvidence::default() };
+            run.manifest.cells.iter_mut().for_each(|cell| cell.server = Some(server));
         }
         let policy = in_all_cells(&[(Metric::Tpot, Statistic::P50, 0.1)]);
         let found = judge(&[Case { policy: &policy, evidence: sides.evidence() }]).policies.remove(0);
@@ -279,29 +269,34 @@ mod tests {
         (codes, found.findings.into_iter().map(|finding| finding.message).chain(found.notes).collect())
     }
 
-    /// The cache of an engine that tells of nothing else.
-    fn idle() -> ServerEvidence {
-        ServerEvidence { cache_queries: Some(4_000.0), ..ServerEvidence::default() }
-    }
-
     #[test]
-    fn a_cache_that_answers_although_it_was_kept_from_it_is_a_finding_and_else_a_note() {
+    fn a_cache_that_answers_although_it_was_kept_from_it_is_a_fault_and_else_a_note() {
         let (codes, texts) = judged(None, Side::Candidate);
         assert_eq!(codes, []);
         assert!(texts.iter().any(|note| note.contains("or declare `caches` in the workload")), "{texts:?}");
         for (caches, says) in [
-            (CacheMode::Reset, "although the server had reset its caches"),
-            (CacheMode::Salted, "although no earlier run sent these prompts"),
+            (CacheMode::Reset, "although the server had reset its caches: use `caches: salted`"),
+            (CacheMode::Salted, "although no run before it sent its prompts: look whether"),
         ] {
             let (codes, texts) = judged(Some(caches), Side::Candidate);
             assert_eq!(codes, [(Verdict::Error, "caches-warm")]);
             assert!(
-                texts[0].contains("90 % of the prompt tokens in candidate run") && texts[0].contains(says),
+                texts[0].contains("shows that 90 % of the prompt tokens came from") && texts[0].contains(says),
                 "{texts:?}"
             );
             assert!(!texts.iter().any(|note| note.contains("or declare `caches`")), "said once: {texts:?}");
         }
         assert_eq!(judged(Some(CacheMode::Reset), Side::Baseline).0, [(Verdict::NotComparable, "caches-warm")]);
         assert_eq!(judged(Some(CacheMode::Reset), Side::Control).0, [(Verdict::Error, "caches-warm")]);
+        // What the plan shares is explained.
+        let cell = cell();
+        let mut run = synthetic::run(Side::Candidate, ("s", 0), &[("c1", Traffic::default())]);
+        run.manifest.caches = Some(CacheMode::Reset);
+        for (cache_hits, code) in [(1_760.0, None), (1_840.0, Some("caches-warm"))] {
+            run.manifest.cells[0].server = Some(ServerEvidence { cache_hits: Some(cache_hits), ..honest() });
+            run.manifest.cells[0].server.as_mut().unwrap().generated_tokens = None;
+            assert_eq!(look(&run, "c1", Some(&cell)).1.map(|fault| fault.code), code);
+            assert_eq!(look(&run, "c1", None).1, None, "without the plan nothing is known");
+        }
     }
 }
