@@ -6,7 +6,7 @@ use crate::base::digest::ShortDigest;
 use crate::base::names::{CacheMode, Caches};
 use crate::cli::deployment::Deployment;
 use crate::cli::error::CliError;
-use crate::plan::Salted;
+use crate::plan::RunName;
 use crate::plan::request::Plan;
 use crate::probe::caches::Reset;
 
@@ -24,11 +24,15 @@ pub(crate) struct Cold<'a> {
 
 /// Does what the workload declares, after the boot and right before the first cell: nothing is in flight, and the first
 /// request of the boot is the last that was cached.
-pub(crate) fn cold<'a>(plan: &'a Plan, run: Salted<'_>, deployment: &mut dyn Deployment) -> Result<Cold<'a>, CliError> {
+pub(crate) fn cold<'a>(
+    plan: &'a Plan,
+    run: RunName<'_>,
+    deployment: &mut dyn Deployment,
+) -> Result<Cold<'a>, CliError> {
     let salted = |fallback| {
         let salt = plan.salt(run);
-        let (mode, salt) = (Some(CacheMode::Salted), (salt, Some(ShortDigest(salt))));
-        Cold { plan: Cow::Owned(plan.salted(salt.0)), mode, salt: salt.1, fallback }
+        let plan = Cow::Owned(plan.salted(salt));
+        Cold { plan, mode: Some(CacheMode::Salted), salt: Some(ShortDigest(salt)), fallback }
     };
     let as_planned = |mode| Cold { plan: Cow::Borrowed(plan), mode, salt: None, fallback: None };
     let declared = match plan.caches {
@@ -181,8 +185,13 @@ mod tests {
     }
 
     fn prompts(asked: &[Asked]) -> Vec<&str> {
-        let prompt = |asked| if let &Asked::Prompt(ref prompt) = asked { Some(prompt.as_str()) } else { None };
-        asked.iter().filter_map(prompt).collect()
+        let mut prompts = Vec::new();
+        for asked in asked {
+            if let Asked::Prompt(prompt) = asked {
+                prompts.push(prompt.as_str());
+            }
+        }
+        prompts
     }
 
     /// The prompts of a plan of one cell, in the order in which they are sent.
@@ -207,7 +216,7 @@ mod tests {
                 assert_eq!(asked.contains(&Asked::Reset), caches == "cold", "who salts resets nothing");
                 let salt = manifest.salt.unwrap();
                 let Manifest { session, sequence, started, .. } = manifest;
-                assert_eq!(plan.salt(Salted { session, sequence: *sequence, started }), salt.0);
+                assert_eq!(plan.salt(RunName { session, sequence: *sequence, started }), salt.0);
                 assert_eq!(prompts(asked)[..24], planned(&plan.salted(salt.0)), "warm-up and measured requests");
             }
             let heads = |asked: &[Asked]| -> BTreeSet<String> {

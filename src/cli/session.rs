@@ -24,7 +24,7 @@ use crate::loadgen::drive::Stop;
 use crate::loadgen::event::Event;
 use crate::loadgen::pass::{Passed, pass_with_texts};
 use crate::plan::request::{Plan, PlannedCell};
-use crate::plan::{self, Salted};
+use crate::plan::{self, RunName};
 use crate::store::files::checked_name;
 use crate::store::runs::{RunError, RunWriter, StoredRun};
 use crate::wire::dialect::{self, Template};
@@ -171,7 +171,7 @@ impl Session<'_> {
             }
         }
         let started = now();
-        let name = Salted { session: self.name, sequence, started: &started };
+        let name = RunName { session: self.name, sequence, started: &started };
         let Cold { plan, mode: caches, salt, fallback } = cold(self.plan, name, deployment)?;
         if let Some(tried) = fallback.filter(|_| seen.first) {
             seen.terminal.say(&format!(
@@ -208,7 +208,7 @@ impl Session<'_> {
             record_count: 0,
             texts: None,
         };
-        self.pass(&plan, &codec, manifest, &mut boot, seen)
+        self.pass(&Sent { cells: self.visit_order(&plan, sequence), codec }, manifest, &mut boot, seen)
     }
 
     /// Whether the interface takes prompts as the workload sends them.
@@ -231,27 +231,20 @@ impl Session<'_> {
     }
 
     /// One pass over the cells, into a run folder.
-    fn pass(
-        &self,
-        plan: &Plan,
-        codec: &Codec,
-        draft: Manifest,
-        boot: &mut Boot,
-        seen: &mut Seen<'_>,
-    ) -> Result<Ran, CliError> {
-        let cells = self.visit_order(plan, draft.sequence);
+    fn pass(&self, sent: &Sent<'_>, draft: Manifest, boot: &mut Boot, seen: &mut Seen<'_>) -> Result<Ran, CliError> {
+        let Sent { cells, codec } = sent;
         let draft = Manifest { cells: cells.iter().map(|cell| planned(cell)).collect(), ..draft };
         let folder = self.folder(&draft);
         let mut writer = RunWriter::create(&folder, &draft).map_err(|error| failed(&error))?;
         if self.keep_text {
             writer = writer.keep_texts().map_err(|error| failed(&error))?;
         }
-        let mut progress = Progress::new(&cells, self.runs_after(draft.sequence));
+        let mut progress = Progress::new(cells, self.runs_after(draft.sequence));
         seen.terminal.start_bar(progress.requests().1, "");
         let start = Instant::now();
         let mut watch = |event: Event<'_>| seen.watch(&event, &mut progress, start);
         let mut sink = |record: Record, text: String| writer.text(&record, &text);
-        let passed = pass_with_texts(&cells, codec, boot.transport.as_mut(), &mut sink, &mut watch);
+        let passed = pass_with_texts(cells, codec, boot.transport.as_mut(), &mut sink, &mut watch);
         let Passed { cells, stop } = passed.map_err(|error| {
             failed(&error).hint(format!("what was measured before is in {}.partial", folder.display()))
         })?;
@@ -277,6 +270,13 @@ impl Session<'_> {
     fn folder(&self, manifest: &Manifest) -> PathBuf {
         self.out.join(format!("{}-{:02}-{}", manifest.session, manifest.sequence, manifest.side))
     }
+}
+
+/// What a run sends.
+struct Sent<'a> {
+    /// The cells in the order in which they are visited.
+    cells: Vec<&'a PlannedCell>,
+    codec: Codec,
 }
 
 /// A run of the session.

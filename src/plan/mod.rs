@@ -13,4 +13,4 @@ mod salt;
 mod vocabulary;
 
 pub use builder::{build, order};
-pub use salt::Salted;
+pub use salt::RunName;

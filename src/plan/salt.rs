@@ -6,7 +6,7 @@ use crate::plan::request::{Plan, PlannedRequest, PromptRecipe};
 
 /// A run, as its manifest names it.
 #[derive(Clone, Copy, Debug)]
-pub struct Salted<'a> {
+pub struct RunName<'a> {
     /// Name of the session.
     pub session: &'a str,
     /// Position among the session's runs.
@@ -17,8 +17,8 @@ pub struct Salted<'a> {
 
 impl Plan {
     /// The salt of a run: the first draw of the stream `salt/<workload>/<session>/<sequence>/<started>` under the plan's seed.
-    pub fn salt(&self, run: Salted<'_>) -> u64 {
-        let Salted { session, sequence, started } = run;
+    pub fn salt(&self, run: RunName<'_>) -> u64 {
+        let RunName { session, sequence, started } = run;
         Stream::named(self.seed, &format!("salt/{}/{session}/{sequence}/{started}", self.workload)).bits()
     }
 
@@ -83,7 +83,7 @@ mod tests {
     fn two_runs_share_no_leading_words_and_a_salt_gives_the_same_prompts_again() {
         for keys in ["caches: salted\n", "prompts: token_ids\nvocabulary: 32000\n"] {
             let plan = plan(keys);
-            let salt = |sequence| plan.salt(Salted { session: "s", sequence, started: "2026-01-01T00:00:00Z" });
+            let salt = |sequence| plan.salt(RunName { session: "s", sequence, started: "2026-01-01T00:00:00Z" });
             let salted = [plan.clone(), plan.salted(salt(0)), plan.salted(salt(1))];
             let sent = salted.each_ref().map(prompts);
             for (one, other) in [(0, 1), (0, 2), (1, 2)] {
@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn a_salt_is_that_of_one_run_of_one_workload() {
-        let base = Salted { session: "s", sequence: 0, started: "2026-01-01T00:00:00Z" };
+        let base = RunName { session: "s", sequence: 0, started: "2026-01-01T00:00:00Z" };
         let plan = plan("caches: salted\n");
         let others = [
-            plan.salt(Salted { session: "t", ..base }),
-            plan.salt(Salted { sequence: 1, ..base }),
-            plan.salt(Salted { started: "2026-01-01T00:00:01Z", ..base }),
+            plan.salt(RunName { session: "t", ..base }),
+            plan.salt(RunName { sequence: 1, ..base }),
+            plan.salt(RunName { started: "2026-01-01T00:00:01Z", ..base }),
             Plan { seed: 2, ..plan.clone() }.salt(base),
             Plan { workload: "other".to_owned(), ..plan.clone() }.salt(base),
         ];

@@ -184,9 +184,12 @@ mod tests {
         assert!(tried.ends_with("POST /slots/0?action=erase: 501 Not Implemented Start it with `--slot-save-path`"));
         let pages = server(|_, _| answer("200 OK", "\n <!doctype html><title>Welcome</title>"));
         assert!(matches!(asked(pages), Ok(Reset::NotOffered(_))), "a page for people is no reset");
-        let static_files = server(|_, request| match request.starts_with("POST") {
-            true => answer("405 Method Not Allowed", ""),
-            false => answer("200 OK", "<html></html>"),
+        let static_files = server(|_, request| {
+            if request.starts_with("POST") {
+                answer("405 Method Not Allowed", "")
+            } else {
+                answer("200 OK", "<html></html>")
+            }
         });
         assert!(matches!(asked(static_files), Ok(Reset::NotOffered(_))));
     }

@@ -1,5 +1,6 @@
 //! What a workload declares about the server's caches, over HTTP: what is asked, what is recorded, and what is refused.
 
+use std::fs;
 use std::sync::{Arc, Mutex};
 
 use servegate::artifact::run::Run;
@@ -158,4 +159,25 @@ fn sides_of_two_modes_are_not_compared_and_a_session_is_not_continued_in_another
         .gate(&engine.url(), "--runs 3 --resume now")
         .exits(64)
         .says(&["its mode of caches is `salted`, and `tiny` declares `reset` now: the workload was changed"]);
+}
+
+#[test]
+fn a_run_that_is_measured_again_sends_new_prompts_and_the_whole_ones_keep_their_salt() {
+    let engine = Engine::quick(2.0);
+    let scene = Scene::new();
+    scene.write("w.yaml", &workload("tiny", 60, 8).replace("cells:", "caches: salted\ncells:"));
+    let mut child = scene.start_measuring(&engine.url(), "runs");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    scene.measure(&engine.url(), "--runs 2 --resume runs").exits(0);
+    let draft = fs::read(scene.path("runs/.interrupted/1-s-00-baseline.partial/draft.json")).unwrap();
+    let draft: serde_json::Value = serde_json::from_slice(&draft).unwrap();
+    let salts = |number: u32| scene.stored(&format!("runs/s-{number:02}-baseline")).manifest.salt.map(String::from);
+    let first = [salts(0), salts(1)];
+    assert!(first.iter().all(Option::is_some) && draft["salt"].is_string());
+    assert_ne!(first[0].as_deref(), draft["salt"].as_str(), "the server may have the prompts of the first try");
+
+    fs::rename(scene.path("runs/s-01-baseline"), scene.path("elsewhere")).unwrap();
+    scene.measure(&engine.url(), "--runs 2 --resume runs").exits(0);
+    assert_eq!(salts(0), first[0]);
 }

@@ -99,17 +99,16 @@ pub(super) fn caches_warm(run: &Run, cell: &PlannedCell, validity: &CellValidity
 
 /// What the cache answered for, in words.
 fn hits(cell: &PlannedCell, validity: &CellValidity, place: &str) -> String {
-    let share = validity.server.and_then(|server| server.cache_hit_share()).unwrap_or_default();
     format!(
         "{:.0} % of the prompt tokens {place}came from the server's prefix cache, where the plan explains {:.0} %",
-        100.0 * share,
+        100.0 * validity.cache_hit_share.unwrap_or_default(),
         100.0 * explained(cell, validity)
     )
 }
 
 /// The share of prompt tokens that came from the cache beyond what the plan explains, where it is too large.
 fn excess(cell: &PlannedCell, validity: &CellValidity) -> Option<f64> {
-    let excess = validity.server?.cache_hit_share()? - explained(cell, validity);
+    let excess = validity.cache_hit_share? - explained(cell, validity);
     (excess > CACHE_TOLERANCE).then_some(excess)
 }
 
@@ -298,5 +297,13 @@ mod tests {
             assert_eq!(look(&run, "c1", Some(&cell)).1.map(|fault| fault.code), code);
             assert_eq!(look(&run, "c1", None).1, None, "without the plan nothing is known");
         }
+        // A server without a page of counters says it in its answers.
+        run.manifest.cells[0].server = None;
+        for (cached, code) in [(44, None), (46, Some("caches-warm"))] {
+            run.records.iter_mut().for_each(|record| record.cached_tokens = Some(cached));
+            assert_eq!(look(&run, "c1", Some(&cell)).1.map(|fault| fault.code), code, "{cached}");
+        }
+        run.records.iter_mut().for_each(|record| record.cached_tokens = None);
+        assert_eq!(look(&run, "c1", Some(&cell)).1, None, "what nobody tells is unknown");
     }
 }
