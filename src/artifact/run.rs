@@ -39,7 +39,7 @@ pub struct Manifest {
     pub session: String,
     /// Position among the session's runs, from 0.
     pub sequence: u32,
-    /// Start, RFC 3339 in UTC.
+    /// Start, RFC 3339 in UTC, to the millisecond.
     pub started: String,
     /// Name of the workload.
     pub workload: String,

@@ -88,8 +88,12 @@ pub(crate) fn check_names(session: &str, release: &str) -> Result<(), CliError> 
 
 /// The present instant, RFC 3339 in UTC, whole seconds.
 pub(crate) fn now() -> String {
+    now_to(Unit::Second)
+}
+
+fn now_to(unit: Unit) -> String {
     let now = Timestamp::now();
-    now.round(Unit::Second).unwrap_or(now).to_string()
+    now.round(unit).unwrap_or(now).to_string()
 }
 
 impl Session<'_> {
@@ -170,7 +174,8 @@ impl Session<'_> {
                 seen.terminal.say(&format!("warning: {caution}"));
             }
         }
-        let started = now();
+        // Finer than elsewhere: a run that is killed and measured again in the same second sends other prompts.
+        let started = now_to(Unit::Millisecond);
         let name = RunName { session: self.name, sequence, started: &started };
         let Cold { plan, mode: caches, salt, fallback } = cold(self.plan, name, deployment)?;
         if let Some(tried) = fallback.filter(|_| seen.first) {
