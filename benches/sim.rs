@@ -61,8 +61,14 @@ fn measure(concurrency: u32, requests: u32) -> [f64; 3] {
         timeout: Nanos::from_secs(600),
         stall_timeout: Nanos::from_secs(60),
     };
-    let workload =
-        Workload { name: "bench".to_owned(), description: String::new(), vocabulary: None, seed: 1, cells: vec![cell] };
+    let workload = Workload {
+        name: "bench".to_owned(),
+        description: String::new(),
+        vocabulary: None,
+        caches: None,
+        seed: 1,
+        cells: vec![cell],
+    };
     let plan = build(&workload);
     let profile = Profile::h100_8b();
     let dialect = dialect::of(Api::Chat);

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::artifact::conditions::Conditions;
 use crate::artifact::record::Record;
 use crate::artifact::server::ServerEvidence;
-use crate::base::digest::Digest;
-use crate::base::names::{Api, Side};
+use crate::base::digest::{Digest, ShortDigest};
+use crate::base::names::{Api, CacheMode, Side};
 use crate::wire::transport::StampSource;
 
 /// Version of the stored format. An older reader refuses a newer run; a newer reader reads older ones.
@@ -39,7 +39,7 @@ pub struct Manifest {
     pub session: String,
     /// Position among the session's runs, from 0.
     pub sequence: u32,
-    /// Start, RFC 3339 in UTC.
+    /// Start, RFC 3339 in UTC, to the millisecond.
     pub started: String,
     /// Name of the workload.
     pub workload: String,
@@ -58,6 +58,13 @@ pub struct Manifest {
     pub tokenizer: Option<Digest>,
     /// What carried the requests: `http` in real time, or `simulated` in virtual time.
     pub clock: ClockKind,
+    /// What kept the server's caches from answering with what earlier runs had left; none: the workload declares nothing,
+    /// and they were left as they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches: Option<CacheMode>,
+    /// The salt of the prompts, where they were salted: with the workload it gives every prompt of the run again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub salt: Option<ShortDigest>,
     /// What the numbers depend on.
     pub conditions: Conditions,
     /// Definition ids of the metrics.

@@ -54,6 +54,8 @@ pub struct CellValidity {
     pub tpot_drift: Option<f64>,
     /// Mean prompt tokens, over the requests that know them.
     pub prompt_tokens_mean: Option<f64>,
+    /// The share of prompt tokens that came from the prefix cache: as the server counted, else as its answers say.
+    pub cache_hit_share: Option<f64>,
     /// What the server counted.
     pub server: Option<ServerEvidence>,
     /// Its output tokens beside ours.
@@ -94,6 +96,7 @@ impl CellValidity {
             ttft_drift: steady(Metric::Ttft),
             tpot_drift: steady(Metric::Tpot),
             prompt_tokens_mean: mean(records.iter().filter_map(|record| record.prompt_tokens)),
+            cache_hit_share: evidence.server.and_then(|it| it.cache_hit_share()).or_else(|| cached_share(records)),
             server: evidence.server,
             tokens: evidence.server.and_then(|server| TokenBalance::of(&server, records, window_us)),
         })
@@ -155,6 +158,13 @@ fn own_lags(records: &[&Record], evidence: &CellEvidence) -> Vec<f64> {
 #[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^53")]
 pub fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The share of cached prompt tokens, over the answers that tell both.
+fn cached_share(records: &[&Record]) -> Option<f64> {
+    let told = records.iter().filter_map(|it| Some((f64::from(it.cached_tokens?), f64::from(it.prompt_tokens?))));
+    let (cached, all) = told.fold((0.0, 0.0), |(cached, all), (one, of)| (cached + one, all + of));
+    (all > 0.0).then(|| cached / all)
 }
 
 fn mean(values: impl Iterator<Item = u32>) -> Option<f64> {

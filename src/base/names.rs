@@ -261,6 +261,39 @@ names! {
 }
 
 names! {
+    /// What a workload declares about the caches of the server.
+    Caches {
+        /// The server empties them before each run.
+        Reset = "reset",
+        /// Every run sends prompts that no earlier run sent.
+        Salted = "salted",
+        /// `reset` where the server offers it, else `salted`.
+        Cold = "cold",
+    }
+}
+
+names! {
+    /// What kept the caches of the server from answering with what earlier runs had left.
+    CacheMode {
+        /// The server emptied them before the run.
+        Reset = "reset",
+        /// The run sent prompts that no earlier run had sent.
+        Salted = "salted",
+    }
+}
+
+impl Caches {
+    /// Whether this is a way to do what is declared.
+    pub const fn admits(self, mode: CacheMode) -> bool {
+        match self {
+            Self::Reset => matches!(mode, CacheMode::Reset),
+            Self::Salted => matches!(mode, CacheMode::Salted),
+            Self::Cold => true,
+        }
+    }
+}
+
+names! {
     /// The HTTP interface of a target; one file each in `wire::dialect`.
     Api {
         /// OpenAI chat completions, streaming.

@@ -14,6 +14,7 @@ use crate::cli::session::{Session, check_names, new_name};
 use crate::cli::signals::Interrupt;
 use crate::cli::terminal::Terminal;
 use crate::cli::trust;
+use crate::probe::caches::Reset;
 use crate::spec::target::Target;
 use crate::store::files::checked_name;
 
@@ -118,6 +119,10 @@ impl Deployment for Duet {
     fn boot(&mut self, side: Side, release: &str, sequence: u32) -> Result<Boot, CliError> {
         self.booted = side;
         self.live(side).boot(side, release, sequence)
+    }
+
+    fn reset_caches(&mut self) -> Result<Reset, CliError> {
+        self.live(self.booted).reset_caches()
     }
 }
 

@@ -165,6 +165,7 @@ fn show(store: &Baselines, args: &ShowArgs, terminal: &mut Terminal) -> Result<E
         line(&mut text, format_args!("reason       {}", escape::terminal(reason)));
     }
     line(&mut text, format_args!("plan         {}", manifest.identity.plan));
+    line(&mut text, format_args!("caches       {}", manifest.identity.caches_shown()));
     for (condition, value) in &manifest.identity.conditions {
         line(&mut text, format_args!("condition    {condition} = {}", escape::terminal(value)));
     }

@@ -17,6 +17,7 @@ use crate::cli::signals::Interrupt;
 use crate::cli::tokenizer::load;
 use crate::loadgen::http::{HttpTarget, HttpTransport};
 use crate::loadgen::metered::Metered;
+use crate::probe::caches::{self, Reset};
 use crate::probe::control::Control;
 use crate::probe::counters::PageMeter;
 use crate::probe::preflight::{Caution, Trial, preflight};
@@ -28,6 +29,9 @@ use crate::wire::transport::Transport;
 
 /// The first request may have to load a model.
 const PREFLIGHT_LIMIT: Nanos = Nanos::from_secs(120);
+
+/// A server drops its caches at once; what waits longer is stuck.
+const RESET_LIMIT: Nanos = Nanos::from_secs(30);
 
 /// How requests to a deployment look.
 #[derive(Clone, Debug)]
@@ -70,6 +74,9 @@ pub(crate) trait Deployment {
 
     /// Boots one side for the run with this number in the session.
     fn boot(&mut self, side: Side, release: &str, sequence: u32) -> Result<Boot, CliError>;
+
+    /// Empties the caches of the server that was booted last, where it offers that. Nothing is in flight.
+    fn reset_caches(&mut self) -> Result<Reset, CliError>;
 }
 
 /// A deployment behind a URL.
@@ -94,6 +101,10 @@ impl Live {
             tokenizer: target.tokenizer.as_ref().map(load).transpose()?,
         };
         Ok(Self { target, speaks, control_conditions, interrupt })
+    }
+
+    fn control(&self) -> Result<Control, CliError> {
+        Control::new(&self.target, self.speaks.api_key.clone()).map_err(|error| CliError::failed(error.to_string()))
     }
 
     fn http(&self) -> HttpTarget {
@@ -159,8 +170,7 @@ impl Deployment for Live {
     }
 
     fn boot(&mut self, side: Side, release: &str, _sequence: u32) -> Result<Boot, CliError> {
-        let control = Control::new(&self.target, self.speaks.api_key.clone())
-            .map_err(|error| CliError::failed(error.to_string()))?;
+        let control = self.control()?;
         let flag = self.flag();
         let time_to_ready = match &self.target.restart {
             Some(command) => {
@@ -201,6 +211,14 @@ impl Deployment for Live {
             restarted: self.can_restart(),
             time_to_ready,
             cautions: cautions.iter().map(|caution| self.without_key(caution)).collect(),
+        })
+    }
+
+    fn reset_caches(&mut self) -> Result<Reset, CliError> {
+        let reset = caches::reset(&self.control()?, RESET_LIMIT, &self.flag()).map_err(|error| self.failed(&error))?;
+        Ok(match reset {
+            Reset::Done => Reset::Done,
+            Reset::NotOffered(tried) => Reset::NotOffered(self.without_key(&tried)),
         })
     }
 }

@@ -109,7 +109,7 @@ fn show(runs: &[StoredRun], session: &Session<'_>, terminal: &mut Terminal) -> R
     let (mut rows, mut doubts) = (Vec::new(), Vec::new());
     for stored in runs {
         let run = read_run(&stored.path).map_err(|error| CliError::failed(error.to_string()))?;
-        let faults = uncounted(&run);
+        let faults = uncounted(&run, Some(session.plan));
         let number = run.manifest.sequence.saturating_add(1);
         rows.extend(table::rows(&run, session.plan, &faults));
         doubts.extend(faults.into_iter().map(|Uncounted { cells, seen, fix }| {

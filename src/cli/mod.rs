@@ -6,6 +6,7 @@ mod approval;
 mod baseline;
 mod candidate;
 mod check;
+mod cold;
 mod compare;
 mod completions;
 mod demo;

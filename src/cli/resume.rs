@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::names::Side;
+use crate::base::names::{CacheMode, Caches, Side};
 use crate::base::words::count;
 use crate::cli::error::CliError;
 use crate::cli::terminal::Terminal;
@@ -34,6 +34,15 @@ impl Resumed {
             let differs = match place {
                 _ if manifest.plan != plan.fingerprint => {
                     format!("it followed another plan than `{}` has now: the workload was changed", plan.workload)
+                }
+                _ if !declared(plan.caches, manifest.caches) => {
+                    let shown = |mode: Option<&str>| mode.map_or("none".to_owned(), |mode| format!("`{mode}`"));
+                    format!(
+                        "its mode of caches is {}, and `{}` declares {} now: the workload was changed",
+                        shown(manifest.caches.map(CacheMode::id)),
+                        plan.workload,
+                        shown(plan.caches.map(Caches::id))
+                    )
                 }
                 Some((side, _)) if *side != manifest.side => format!("it is a {} and not a {side}", manifest.side),
                 Some((_, release)) if *release != manifest.release => {
@@ -67,6 +76,15 @@ impl Resumed {
             count(u64::try_from(self.kept.len()).unwrap_or(u64::MAX), "whole run")
         ));
         Ok(self.kept)
+    }
+}
+
+/// Whether the mode is one that the workload declares.
+fn declared(caches: Option<Caches>, mode: Option<CacheMode>) -> bool {
+    match (caches, mode) {
+        (Some(caches), Some(mode)) => caches.admits(mode),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
     }
 }
 

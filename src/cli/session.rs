@@ -14,6 +14,7 @@ use crate::base::names::{Api, Metric, Side};
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::base::words::count;
+use crate::cli::cold::{Cold, cold};
 use crate::cli::deployment::{Boot, Deployment};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::progress::Progress;
@@ -24,7 +25,7 @@ use crate::loadgen::drive::Stop;
 use crate::loadgen::event::Event;
 use crate::loadgen::pass::{Passed, pass_with_texts};
 use crate::plan::request::{Plan, PlannedCell};
-use crate::plan::{self};
+use crate::plan::{self, RunName};
 use crate::store::files::checked_name;
 use crate::store::runs::{RunError, RunWriter, StoredRun};
 use crate::wire::dialect::{self, Template};
@@ -89,8 +90,12 @@ pub(crate) fn check_names(session: &str, release: &str) -> Result<(), CliError> 
 
 /// The present instant, RFC 3339 in UTC, whole seconds.
 pub(crate) fn now() -> String {
+    now_to(Unit::Second)
+}
+
+fn now_to(unit: Unit) -> String {
     let now = Timestamp::now();
-    now.round(Unit::Second).unwrap_or(now).to_string()
+    now.round(unit).unwrap_or(now).to_string()
 }
 
 impl Session<'_> {
@@ -169,6 +174,15 @@ impl Session<'_> {
                 seen.terminal.say(&format!("warning: {caution}"));
             }
         }
+        // Finer than elsewhere: a run that is killed and measured again in the same second sends other prompts.
+        let started = now_to(Unit::Millisecond);
+        let name = RunName { session: self.name, sequence, started: &started };
+        let Cold { plan, mode: caches, salt, fallback } = cold(self.plan, name, deployment)?;
+        if let Some(tried) = fallback.filter(|_| seen.first) {
+            seen.terminal.say(&format!(
+                "note: prompts are salted, because the server offers no request that resets its caches ({tried})"
+            ));
+        }
         let speaks = deployment.speaks();
         let dialect = dialect::of(speaks.api).serving(&speaks.model);
         let template = Template::new(&dialect, &speaks.model, &speaks.extra_body);
@@ -182,7 +196,7 @@ impl Session<'_> {
             release: release.to_owned(),
             session: self.name.to_owned(),
             sequence,
-            started: now(),
+            started,
             workload: self.plan.workload.clone(),
             plan: self.plan.fingerprint,
             restarted: boot.restarted,
@@ -191,6 +205,8 @@ impl Session<'_> {
             forced_length: codec.template.wanted(1).forced,
             tokenizer: codec.tokenizer.as_ref().map(Tokenizer::file),
             clock: speaks.clock,
+            caches,
+            salt,
             conditions: Conditions::clone(&boot.conditions),
             definitions: definitions(),
             cells: Vec::new(),
@@ -199,7 +215,7 @@ impl Session<'_> {
             record_count: 0,
             texts: None,
         };
-        self.pass(&codec, manifest, &mut boot, seen)
+        self.pass(&Sent { cells: self.visit_order(&plan, sequence), codec }, manifest, &mut boot, seen)
     }
 
     /// Whether the interface takes prompts as the workload sends them.
@@ -222,20 +238,20 @@ impl Session<'_> {
     }
 
     /// One pass over the cells, into a run folder.
-    fn pass(&self, codec: &Codec, draft: Manifest, boot: &mut Boot, seen: &mut Seen<'_>) -> Result<Ran, CliError> {
-        let cells = self.visit_order(draft.sequence);
+    fn pass(&self, sent: &Sent<'_>, draft: Manifest, boot: &mut Boot, seen: &mut Seen<'_>) -> Result<Ran, CliError> {
+        let Sent { cells, codec } = sent;
         let draft = Manifest { cells: cells.iter().map(|cell| planned(cell)).collect(), ..draft };
         let folder = self.folder(&draft);
         let mut writer = RunWriter::create(&folder, &draft).map_err(|error| failed(&error))?;
         if self.keep_text {
             writer = writer.keep_texts().map_err(|error| failed(&error))?;
         }
-        let mut progress = Progress::new(&cells, self.runs_after(draft.sequence));
+        let mut progress = Progress::new(cells, self.runs_after(draft.sequence));
         seen.terminal.start_bar(progress.requests().1, "");
         let start = Instant::now();
         let mut watch = |event: Event<'_>| seen.watch(&event, &mut progress, start);
         let mut sink = |record: Record, text: String| writer.text(&record, &text);
-        let passed = pass_with_texts(&cells, codec, boot.transport.as_mut(), &mut sink, &mut watch);
+        let passed = pass_with_texts(cells, codec, boot.transport.as_mut(), &mut sink, &mut watch);
         let Passed { cells, stop } = passed.map_err(|error| {
             failed(&error).hint(format!("what was measured before is in {}.partial", folder.display()))
         })?;
@@ -253,14 +269,21 @@ impl Session<'_> {
         all.saturating_sub(sequence.saturating_add(1)).saturating_sub(u32::try_from(kept).unwrap_or(u32::MAX))
     }
 
-    fn visit_order(&self, sequence: u32) -> Vec<&PlannedCell> {
-        let seed = Stream::named(self.plan.seed, &format!("visit/{}/{sequence}", self.name)).bits();
-        plan::order(self.plan, seed).into_iter().filter_map(|at| self.plan.cells.get(at)).collect()
+    fn visit_order<'p>(&self, plan: &'p Plan, sequence: u32) -> Vec<&'p PlannedCell> {
+        let seed = Stream::named(plan.seed, &format!("visit/{}/{sequence}", self.name)).bits();
+        plan::order(plan, seed).into_iter().filter_map(|at| plan.cells.get(at)).collect()
     }
 
     fn folder(&self, manifest: &Manifest) -> PathBuf {
         self.out.join(format!("{}-{:02}-{}", manifest.session, manifest.sequence, manifest.side))
     }
+}
+
+/// What a run sends.
+struct Sent<'a> {
+    /// The cells in the order in which they are visited.
+    cells: Vec<&'a PlannedCell>,
+    codec: Codec,
 }
 
 /// A run of the session.

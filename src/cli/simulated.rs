@@ -14,6 +14,7 @@ use crate::cli::deployment::{Boot, Deployment, Speaks, declared};
 use crate::cli::error::CliError;
 use crate::cli::signals::Interrupt;
 use crate::loadgen::http::{HttpTarget, HttpTransport};
+use crate::probe::caches::Reset;
 use crate::sim;
 use crate::sim::noise::Noise;
 use crate::sim::profile::Profile;
@@ -123,5 +124,10 @@ impl Deployment for Simulated {
             Box::new(SimTransport::new(&deployment, self.interrupt.flag()))
         };
         Ok(Boot { transport, conditions, restarted: true, time_to_ready: None, cautions: Vec::new() })
+    }
+
+    /// Every prompt counts as unique in the model: it has no cache that could answer.
+    fn reset_caches(&mut self) -> Result<Reset, CliError> {
+        Ok(Reset::Done)
     }
 }

@@ -119,10 +119,10 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Whether two runs followed one plan over one transport, without a known condition that matters and differs.
+/// Whether two runs followed one plan over one transport with the same use of caches, without a known condition that matters and differs.
 fn same_noise(one: &Run, other: &Run) -> bool {
     let (one, other) = (&one.manifest, &other.manifest);
-    let transport = |m: &Manifest| (m.plan, m.clock, m.api, m.forced_length, m.restarted);
+    let transport = |m: &Manifest| (m.plan, m.clock, m.api, m.forced_length, m.restarted, m.caches);
     let differs = |(condition, known): (&Condition, &Known)| {
         !condition.is_nuisance() && other.conditions.get(condition).is_some_and(|found| found.value != known.value)
     };

@@ -16,7 +16,7 @@ use crate::spec::workload::{Cell, Load, Phase, SharedPrefix, Workload};
 pub fn build(workload: &Workload) -> Plan {
     let cells: Vec<PlannedCell> = workload.cells.iter().map(|cell| plan_cell(cell, workload)).collect();
     let fingerprint = fingerprint::of(&cells);
-    Plan { workload: workload.name.clone(), seed: workload.seed, cells, fingerprint }
+    Plan { workload: workload.name.clone(), seed: workload.seed, caches: workload.caches, cells, fingerprint }
 }
 
 /// The order in which a run visits the plan's cells, as indices into [`Plan::cells`]. It depends on the
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn workload(seed: u64, cells: Vec<Cell>) -> Workload {
-        Workload { name: "small".to_owned(), description: String::new(), vocabulary: None, seed, cells }
+        Workload { name: "small".to_owned(), description: String::new(), vocabulary: None, caches: None, seed, cells }
     }
 
     fn small() -> Workload {

@@ -9,6 +9,8 @@ mod fingerprint;
 mod lengths;
 pub mod prompt;
 pub mod request;
+mod salt;
 mod vocabulary;
 
 pub use builder::{build, order};
+pub use salt::RunName;

@@ -1,6 +1,7 @@
 //! The plan and its requests.
 
 use crate::base::digest::Digest;
+use crate::base::names::Caches;
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::spec::workload::{Load, Phase};
@@ -12,6 +13,9 @@ pub struct Plan {
     pub workload: String,
     /// Seed it was made from.
     pub seed: u64,
+    /// How the server's caches are kept from answering with what earlier runs left, where the workload declares it. No
+    /// part of the fingerprint.
+    pub caches: Option<Caches>,
     /// Cells in file order, the phases of a cell one after the other. Each run visits the cells in a seeded random
     /// order of its own.
     pub cells: Vec<PlannedCell>,

@@ -1,4 +1,4 @@
-//! Control traffic: small GET requests beside the measured path.
+//! Control traffic: small requests beside the measured path.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::fmt::rfc2822;
 use reqwest::header::DATE;
-use reqwest::{Certificate, Client};
+use reqwest::{Certificate, Client, Method, StatusCode};
 use rustls::crypto::{CryptoProvider, ring};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -55,8 +55,16 @@ pub enum ControlError {
         /// The last answer.
         seen: String,
     },
+    /// The deployment was asked to empty its caches and did not.
+    #[error(
+        "the server did not reset its caches: {seen}; see the deployment's log, or use `caches: salted` in the workload"
+    )]
+    NotReset {
+        /// What was asked, and what came back.
+        seen: String,
+    },
     /// The user wants to stop.
-    #[error("interrupted while waiting for the deployment to be ready")]
+    #[error("interrupted while the deployment was asked")]
     Interrupted,
 }
 
@@ -117,7 +125,7 @@ impl Control {
         let mut seen = "no answer yet".to_owned();
         let poll = async {
             loop {
-                match self.request(&url).send().await {
+                match self.request(Method::GET, &url).send().await {
                     Ok(answer) if answer.status().as_u16() == 200 => return,
                     Ok(answer) => seen = format!("it answered {}", answer.status()),
                     Err(error) => seen = cause(&error),
@@ -125,27 +133,45 @@ impl Control {
                 sleep(READY_POLL).await;
             }
         };
-        let limit = Duration::from_nanos(ready.timeout.0);
-        let ended = self.runtime.block_on(async {
+        let ended = self.within(ready.timeout, interrupt, poll)?;
+        let elapsed = Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        ended.map(|()| elapsed).ok_or(ControlError::NotReady { url, after: ready.timeout, seen })
+    }
+
+    /// Carries questions out; gives nothing when they are not answered within `limit`.
+    ///
+    /// # Errors
+    /// [`ControlError::Interrupted`] within 50 ms of the flag.
+    pub(super) fn within<T>(
+        &self,
+        limit: Nanos,
+        interrupt: &AtomicBool,
+        questions: impl Future<Output = T>,
+    ) -> Result<Option<T>, ControlError> {
+        self.runtime.block_on(async {
             tokio::select! {
                 biased;
-                () = interrupted(interrupt) => None,
-                ended = timeout(limit, poll) => Some(ended.is_ok()),
+                () = interrupted(interrupt) => Err(ControlError::Interrupted),
+                ended = timeout(Duration::from_nanos(limit.0), questions) => Ok(ended.ok()),
             }
-        });
-        let elapsed = Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        match ended {
-            Some(true) => Ok(elapsed),
-            Some(false) => Err(ControlError::NotReady { url, after: ready.timeout, seen }),
-            None => Err(ControlError::Interrupted),
-        }
+        })
     }
 
     /// The JSON that a path answers with status 200; none for anything else, and for more than 1 MiB.
     pub(super) fn json(&self, path: &str) -> Option<Value> {
-        let request = self.request(&format!("{}{path}", self.url));
+        let request = self.request(Method::GET, &format!("{}{path}", self.url));
         let answer = self.runtime.block_on(answer(request, MAX_BODY)).ok()?;
         serde_json::from_slice(&answer.body).ok()
+    }
+
+    /// What a path answers to a request without a body, whatever the status.
+    ///
+    /// # Errors
+    /// No answer, or one of more than 1 MiB: why, in one line.
+    pub(super) async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, Vec<u8>), String> {
+        let request = self.request(method, &format!("{}{path}", self.url));
+        let answer = request.send().await.map_err(|error| cause(&error))?;
+        Ok((answer.status(), body(answer, MAX_BODY).await?))
     }
 
     /// Where a page is: beside the API for a path, and where it says for a URL.
@@ -159,12 +185,12 @@ impl Control {
     /// Any other answer, none within `limit`, or one larger than a page of counters: why, in one line.
     pub(super) fn page(&self, url: &str, limit: Duration) -> Result<Answer, String> {
         let own = origin(url) == origin(&self.url);
-        let request = if own { self.request(url) } else { self.client.get(url) };
+        let request = if own { self.request(Method::GET, url) } else { self.client.get(url) };
         self.runtime.block_on(answer(request.timeout(limit), MAX_PAGE))
     }
 
-    fn request(&self, url: &str) -> reqwest::RequestBuilder {
-        let request = self.client.get(url);
+    fn request(&self, method: Method, url: &str) -> reqwest::RequestBuilder {
+        let request = self.client.request(method, url);
         match &self.api_key {
             Some(key) => request.bearer_auth(key.reveal()),
             None => request,
@@ -180,13 +206,17 @@ pub(super) struct Answer {
 }
 
 async fn answer(request: reqwest::RequestBuilder, limit: usize) -> Result<Answer, String> {
-    let mut answer = request.send().await.map_err(|error| cause(&error))?;
+    let answer = request.send().await.map_err(|error| cause(&error))?;
     if answer.status().as_u16() != 200 {
         return Err(format!("it answered {}", answer.status()));
     }
     let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
     let at_unix_s =
         date.and_then(|date| rfc2822::parse(date).ok()).map(|at| at.timestamp().as_duration().as_secs_f64());
+    Ok(Answer { body: body(answer, limit).await?, at_unix_s })
+}
+
+async fn body(mut answer: reqwest::Response, limit: usize) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(|error| cause(&error))? {
         body.extend_from_slice(&chunk);
@@ -194,7 +224,7 @@ async fn answer(request: reqwest::RequestBuilder, limit: usize) -> Result<Answer
             return Err(format!("its answer is larger than {limit} bytes"));
         }
     }
-    Ok(Answer { body, at_unix_s })
+    Ok(body)
 }
 
 /// Scheme, host and port.

@@ -1,6 +1,7 @@
 //! What a deployment tells about itself, and what must be in order before it is measured: readiness,
-//! conditions, a first request, a restart, counters.
+//! conditions, a first request, a restart, empty caches, counters.
 
+pub mod caches;
 pub mod conditions;
 pub mod control;
 pub mod counters;

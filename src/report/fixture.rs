@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::base::diagnostic::Place;
-use crate::base::names::{Condition, Metric, Role, Statistic};
+use crate::base::names::{CacheMode, Condition, Metric, Role, Statistic};
 use crate::report::view::{Context, ExitPolicy};
 use crate::verdict::judgement::{
     CheckJudgement, Design, Difference, Effect, Finding, Judgement, PolicyJudgement, Verdict,
@@ -93,6 +93,7 @@ fn policy(name: &str, workload: &str, verdict: Verdict, checks: Vec<CheckJudgeme
             controls: 3,
             candidate_runs: 3,
             restarted: true,
+            caches: Some(CacheMode::Reset),
             plan: "3f9a1c04be77".to_owned(),
         },
         differences: Vec::new(),

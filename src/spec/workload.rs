@@ -1,5 +1,6 @@
 //! A workload: the traffic, as cells.
 
+use crate::base::names::Caches;
 use crate::base::units::Nanos;
 pub use crate::spec::load::{Burst, Load, Phase};
 
@@ -14,6 +15,8 @@ pub struct Workload {
     pub seed: u64,
     /// Where prompts are sent as token ids and not as text: the size of the model's vocabulary.
     pub vocabulary: Option<u32>,
+    /// How the server's caches are kept from answering with what earlier runs left; none: they are left as they are.
+    pub caches: Option<Caches>,
     /// The operating points, in file order; at least one, names unique. Each phase of a cell is one of its own,
     /// and the phases of a cell follow each other in the order of their time line.
     pub cells: Vec<Cell>,

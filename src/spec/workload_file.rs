@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::base::diagnostic::Diagnostic;
+use crate::base::names::Caches;
 use crate::base::units::Nanos;
 use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings};
@@ -18,6 +19,10 @@ const TOKEN_IDS: &str = "token_ids";
 
 fn prompts() -> Vec<&'static str> {
     vec![TEXT, TOKEN_IDS]
+}
+
+fn caches() -> Vec<&'static str> {
+    Caches::ALL.iter().map(|caches| caches.id()).collect()
 }
 
 const TOKENS: Kind = Kind::Count { min: 1, max: 1_000_000 };
@@ -54,6 +59,12 @@ pub(super) static WORKLOAD: Object = Object {
             kind: Kind::Count { min: 256, max: 16_777_216 },
             need: Need::Optional,
             doc: "with `prompts: token_ids`: the size of the model's vocabulary",
+        },
+        Field {
+            name: "caches",
+            kind: Kind::Choice(caches),
+            need: Need::Optional,
+            doc: "what keeps the server's caches from answering with what earlier runs left; see \"Caches\"",
         },
         Field {
             name: "cells",
@@ -241,6 +252,7 @@ fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
         description: view.text("description").unwrap_or_default(),
         seed: view.read("seed", scalar::count)?,
         vocabulary,
+        caches: view.text("caches").as_deref().and_then(Caches::from_id),
         cells: cells.into_iter().collect::<Option<Vec<_>>>()?.concat(),
     })
 }

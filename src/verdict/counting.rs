@@ -2,6 +2,7 @@
 //! who are about to store it. The rules and the words are those of a decision.
 
 use crate::artifact::run::Run;
+use crate::plan::request::Plan;
 use crate::verdict::rules::{Fault, fault};
 
 /// Cells of a run in which it does not count, for one reason.
@@ -15,11 +16,13 @@ pub struct Uncounted {
     pub fix: &'static str,
 }
 
-/// Every reason for which a run does not count somewhere. Empty: it counts in every cell that it visited.
-pub fn uncounted(run: &Run) -> Vec<Uncounted> {
+/// Every reason for which a run does not count somewhere. Empty: it counts in every cell that it visited. Without the plan
+/// that it followed, caches that answered for too much are not seen.
+pub fn uncounted(run: &Run, plan: Option<&Plan>) -> Vec<Uncounted> {
     let mut found: Vec<Uncounted> = Vec::new();
     for cell in &run.manifest.cells {
-        let Some(Fault { seen, fix, .. }) = fault(run, &cell.name) else { continue };
+        let planned = plan.and_then(|plan| plan.cells.iter().find(|planned| planned.name == cell.name));
+        let Some(Fault { seen, fix, .. }) = fault(run, &cell.name, planned) else { continue };
         match found.iter_mut().find(|one| one.seen == seen && one.fix == fix) {
             Some(one) => one.cells.push(cell.name.clone()),
             None => found.push(Uncounted { cells: vec![cell.name.clone()], seen, fix }),
@@ -46,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_whole_punctual_run_counts_everywhere() {
-        assert_eq!(uncounted(&run(healthy())), []);
+        assert_eq!(uncounted(&run(healthy()), None), []);
     }
 
     #[test]
@@ -55,7 +58,7 @@ mod tests {
         let mut records: Vec<Record> = healthy().into_iter().map(late).collect();
         let twins: Vec<Record> = records.iter().map(|one| Record { cell: "c1".to_owned(), ..one.clone() }).collect();
         records.extend(twins);
-        let found = uncounted(&run(records));
+        let found = uncounted(&run(records), None);
         assert_eq!(found.len(), 1);
         assert_eq!(
             (found[0].cells.join(" "), found[0].fix),
@@ -65,11 +68,11 @@ mod tests {
 
         let mut short = run(healthy());
         short.manifest.cells[0].planned = 40;
-        assert_eq!(uncounted(&short)[0].seen, "has 30 of 40 planned requests");
+        assert_eq!(uncounted(&short, None)[0].seen, "has 30 of 40 planned requests");
         short.manifest.complete = false;
-        assert_eq!(uncounted(&short)[0].seen, "was interrupted");
+        assert_eq!(uncounted(&short, None)[0].seen, "was interrupted");
         let mut hollow = run(healthy());
         hollow.records[3].output_tokens = None;
-        assert!(uncounted(&hollow)[0].seen.ends_with(" without content or tokens"));
+        assert!(uncounted(&hollow, None)[0].seen.ends_with(" without content or tokens"));
     }
 }

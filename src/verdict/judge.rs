@@ -90,6 +90,7 @@ fn design(evidence: &Evidence<'_>) -> Design {
         controls: number(evidence.controls.len()),
         candidate_runs: number(evidence.candidate.len()),
         restarted: evidence.restarted(),
+        caches: evidence.candidate.first().and_then(|run| run.manifest.caches),
         plan: evidence.plan.fingerprint.short(),
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::base::diagnostic::Place;
-use crate::base::names::{Metric, Role, Statistic};
+use crate::base::names::{CacheMode, Metric, Role, Statistic};
 pub use crate::compare::conditions::Difference;
 pub use crate::compare::effect::Effect;
 
@@ -119,6 +119,8 @@ pub struct Design {
     pub candidate_runs: u32,
     /// False when passes were not separated by a restart: the session effect is then unknown.
     pub restarted: bool,
+    /// What kept the server's caches from answering with what earlier runs had left; none: they were left as they were.
+    pub caches: Option<CacheMode>,
     /// Fingerprint of the plan, short form.
     pub plan: String,
 }

@@ -11,6 +11,7 @@
 mod ab;
 mod architecture;
 mod baseline;
+mod caches;
 mod cli;
 mod compare;
 mod counters;

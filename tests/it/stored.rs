@@ -108,6 +108,8 @@ impl Session<'_> {
             forced_length: true,
             tokenizer: None,
             clock: ClockKind::Simulated,
+            caches: None,
+            salt: None,
             conditions: Conditions::new(),
             definitions: Metric::ALL.iter().map(|it| (it.id().to_owned(), it.definition().to_owned())).collect(),
             cells: plan.cells.iter().map(planned).collect(),

@@ -8,6 +8,7 @@ use crate::artifact::codec::line::{self, CellTally};
 use crate::artifact::codec::{CodecError, MAX_MANIFEST, quoted};
 use crate::artifact::record::Record;
 use crate::artifact::run::{CellEvidence, FORMAT, Manifest};
+use crate::base::names::CacheMode;
 use crate::base::units::Nanos;
 
 /// Longest text of a manifest, in bytes.
@@ -115,6 +116,9 @@ fn check(manifest: &Manifest) -> Result<(), CodecError> {
     if manifest.time_to_ready_ms.is_some_and(|ms| !ms.is_finite() || ms < 0.0) {
         return Err(refusal("`time_to_ready_ms` is not a time"));
     }
+    if (manifest.caches == Some(CacheMode::Salted)) != manifest.salt.is_some() {
+        return Err(refusal("`salt` is there where `caches` is `salted`, and nowhere else"));
+    }
     let shares = |cell: &CellEvidence| cell.client.as_ref()?.host.map(|host| [host.busy, host.steal, host.own]);
     if manifest.cells.iter().filter_map(shares).flatten().any(|share| !(0.0..=1.0).contains(&share)) {
         return Err(refusal("a share of the host's processor time is not between 0 and 1"));
@@ -147,7 +151,7 @@ pub(crate) mod tests {
     use crate::artifact::codec::samples::streamed;
     use crate::artifact::conditions::Conditions;
     use crate::artifact::run::ClockKind;
-    use crate::base::digest::Digest;
+    use crate::base::digest::{Digest, ShortDigest};
     use crate::base::names::{Api, Metric, Side};
 
     /// A manifest of a complete run with these records, all of one workload and session.
@@ -181,6 +185,8 @@ pub(crate) mod tests {
             forced_length: true,
             tokenizer: None,
             clock: ClockKind::Simulated,
+            caches: None,
+            salt: None,
             conditions: Conditions::new(),
             definitions: Metric::ALL.iter().map(|m| (m.id().to_owned(), m.definition().to_owned())).collect(),
             cells: cells.collect(),
@@ -211,6 +217,31 @@ pub(crate) mod tests {
         ] {
             let message = decode(text.replacen(from, to, 1).as_bytes()).unwrap_err().to_string();
             assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn caches_and_salt_read_back_and_only_salted_prompts_have_a_salt() {
+        let plain = manifest_of(&[streamed(0, 0, 5, 5, 5)]);
+        let text = String::from_utf8(encode(&plain).unwrap()).unwrap();
+        assert!(!text.contains("caches") && !text.contains("salt"), "undeclared is absent, as in older runs");
+        let reset = Manifest { caches: Some(CacheMode::Reset), ..plain.clone() };
+        let salted = Manifest {
+            caches: Some(CacheMode::Salted),
+            salt: Some(ShortDigest(0x00ab_0000_0000_00cd)),
+            ..plain.clone()
+        };
+        for manifest in [&plain, &reset, &salted] {
+            assert_eq!(&decode(&encode(manifest).unwrap()).unwrap(), manifest);
+        }
+        let text = String::from_utf8(encode(&salted).unwrap()).unwrap();
+        assert!(text.contains("\"caches\": \"salted\",\n  \"salt\": \"00ab0000000000cd\""), "{text}");
+        assert!(
+            decode(text.replace("\"salted\"", "\"cold\"").as_bytes()).is_err(),
+            "what was done, not what was declared"
+        );
+        for wrong in [Manifest { caches: None, ..salted.clone() }, Manifest { salt: None, ..salted }] {
+            assert!(encode(&wrong).unwrap_err().to_string().contains("`salt` is there where"));
         }
     }
 

@@ -2,6 +2,7 @@
 //! evidence and the policy and returns what it objects to.
 
 mod age;
+mod caches;
 mod conditions;
 mod definitions;
 mod identity;
@@ -40,6 +41,7 @@ const RULES: &[Rule] = &[
     plan::whole_plan,
     definitions::same_definitions,
     transport::same_transport,
+    caches::same_caches,
     conditions::alike_within_a_side,
     conditions::equal_but_for_the_treatment,
     workload::same_prompts,

@@ -3,7 +3,7 @@
 use crate::artifact::record::{Outcome, Record, TokenSource};
 use crate::artifact::run::{ClientEvidence, ClockKind, Run};
 use crate::base::digest::Digest;
-use crate::base::names::{Api, Condition, Metric, Side, Statistic};
+use crate::base::names::{Api, CacheMode, Condition, Metric, Side, Statistic};
 use crate::compare::rules::mismatches;
 use crate::compare::synthetic::policy::{check, relative, with};
 use crate::compare::synthetic::{Shape, Sides, know};
@@ -102,6 +102,27 @@ fn all_runs_are_of_one_plan_and_one_kind() {
     };
     assert_eq!(define("tpot"), ["definition-differs"]);
     assert!(define("goodput").is_empty(), "no check is about it");
+}
+
+#[test]
+fn caches_were_kept_from_answering_alike() {
+    let with = |of_baseline, of_candidate| {
+        codes(move |sides| {
+            sides.all().for_each(|run| run.manifest.caches = of_baseline);
+            sides.candidate[1..].iter_mut().for_each(|run| run.manifest.caches = of_candidate);
+        })
+    };
+    let modes = [None, Some(CacheMode::Reset), Some(CacheMode::Salted)];
+    for (one, other) in modes.iter().flat_map(|one| modes.iter().map(move |other| (*one, *other))) {
+        let expected: &[&str] = if one == other { &[] } else { &["caches-differ"] };
+        assert_eq!(with(one, other), expected, "{one:?} {other:?}");
+    }
+    let mut sides = Sides::new(Shape::default(), |_, _| {});
+    sides.controls[0].manifest.caches = Some(CacheMode::Salted);
+    let found = mismatches(&sides.evidence(), &policy());
+    assert_eq!(found.len(), 1);
+    assert!(found[0].message.contains("left as they were for baseline run"), "{}", found[0].message);
+    assert!(found[0].message.contains("busted by salted prompts for control run"), "{}", found[0].message);
 }
 
 #[test]

@@ -155,6 +155,7 @@ fn plan(requests: u32) -> Plan {
     Plan {
         workload: "chat".to_owned(),
         seed: 1,
+        caches: None,
         cells: CELLS.iter().map(cell).collect(),
         fingerprint: Digest::of(b"plan"),
     }
@@ -191,6 +192,8 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
             forced_length: true,
             tokenizer: None,
             clock: ClockKind::Http,
+            caches: None,
+            salt: None,
             conditions: BTreeMap::new(),
             definitions: Metric::ALL.iter().map(|m| (m.id().to_owned(), m.definition().to_owned())).collect(),
             cells: cells.iter().map(evidence).collect(),

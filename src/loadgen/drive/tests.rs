@@ -292,8 +292,14 @@ fn every_process_is_sent_as_it_is_planned_whatever_the_target_does() {
             timeout: Nanos::from_secs(60),
             stall_timeout: Nanos::from_secs(30),
         };
-        let workload =
-            Workload { name: "w".to_owned(), description: String::new(), vocabulary: None, seed: 3, cells: vec![cell] };
+        let workload = Workload {
+            name: "w".to_owned(),
+            description: String::new(),
+            vocabulary: None,
+            caches: None,
+            seed: 3,
+            cells: vec![cell],
+        };
         let plan = build(&workload);
         let planned = &plan.cells[0];
         let mut transport =

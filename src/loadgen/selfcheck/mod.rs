@@ -190,6 +190,7 @@ fn planned(streams: u32) -> PlannedCell {
         name: "selfcheck".to_owned(),
         description: String::new(),
         vocabulary: None,
+        caches: None,
         seed: 1,
         cells: vec![cell],
     };

@@ -181,6 +181,8 @@ impl Site {
                 let page = self.engine.meter().page(self.profile.model, self.profile.block_tokens);
                 respond(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
             }
+            // Every prompt counts as unique in the model: there is no prefix cache, so it is empty.
+            (&Method::POST, "/reset_prefix_cache") => respond(StatusCode::OK, "application/json", "{\"success\":true}"),
             _ => refuse(Refusal::new(404, "NotFoundError", "Not Found", None)),
         }
     }
@@ -310,6 +312,8 @@ mod tests {
             );
             assert!(call(addr, "GET /health", "").await.starts_with("HTTP/1.1 200 "));
             assert!(call(addr, "GET /v1/models", "").await.contains("\"id\":\"llama-3.1-8b\""));
+            let reset = call(addr, "POST /reset_prefix_cache", "").await;
+            assert!(reset.starts_with("HTTP/1.1 200 ") && reset.contains("{\"success\":true}"), "{reset}");
             assert!(call(addr, "GET /version", "").await.contains("\"version\":\""));
             for (head, body, status) in [
                 ("GET /nothing", "", "404"),

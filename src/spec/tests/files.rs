@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::base::names::{Api, Condition, HttpVersion, Metric, Role, Statistic};
+use crate::base::names::{Api, Caches, Condition, HttpVersion, Metric, Role, Statistic};
 use crate::base::units::Nanos;
 use crate::spec::document::FileKind;
 use crate::spec::policy::{Check, Decision, Margin, Policy};
@@ -64,6 +64,7 @@ kind: workload
 name: loads
 prompts: token_ids
 vocabulary: 32000
+caches: cold
 cells:
   - name: gamma
     rate: 8/s
@@ -211,6 +212,23 @@ fn token_ids_need_a_vocabulary_and_text_takes_none() {
     assert_eq!(with("prompts: token_ids\nvocabulary: 49152\n"), Ok(Some(49_152)));
     assert_eq!(with("prompts: token_ids\n"), Err("missing-key"));
     assert_eq!(with("vocabulary: 49152\n"), Err("conflicting-keys"));
+}
+
+#[test]
+fn a_mode_of_caches_is_one_of_three_or_undeclared() {
+    let with = |keys: &str| {
+        let cell = "{name: c1, concurrency: 1, requests: 50, prompt_tokens: 64, output_tokens: 8}";
+        let text = format!("servegate: 1\nkind: workload\nname: w\n{keys}cells: [{cell}]\n");
+        let read = read_workload("w.yaml", &text).map(|read| read.value.caches);
+        read.map_err(|found| (found[0].place.line, found[0].code, found[0].help.clone()))
+    };
+    assert_eq!(with(""), Ok(None));
+    for caches in Caches::ALL {
+        assert_eq!(with(&format!("caches: {caches}\n")), Ok(Some(*caches)));
+    }
+    let (line, code, help) = with("caches: warm\n").unwrap_err();
+    assert_eq!((line, code), (4, "unknown-value"));
+    assert_eq!(help, "write one of `reset`, `salted`, `cold`");
 }
 
 fn workload(text: &str) -> Workload {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::artifact::run::{ClockKind, Manifest};
 use crate::base::digest::Digest;
-use crate::base::names::{Api, Condition, Side};
+use crate::base::names::{Api, CacheMode, Condition, Side};
 use crate::store::baseline::BaselineError;
 use crate::store::baseline::noise::NoiseEntry;
 use crate::store::files::{FileError, checked_name, read_bounded};
@@ -77,6 +77,9 @@ pub struct Identity {
     pub forced_length: bool,
     /// Whether each run had a boot of its own.
     pub restarted: bool,
+    /// What kept the server's caches from answering with what earlier runs had left; none: they were left as they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches: Option<CacheMode>,
     /// Definition ids of the metrics.
     pub definitions: BTreeMap<String, String>,
     /// Conditions, without those that are only recorded.
@@ -93,9 +96,15 @@ impl Identity {
             api: run.api,
             forced_length: run.forced_length,
             restarted: run.restarted,
+            caches: run.caches,
             definitions: run.definitions.clone(),
             conditions: conditions.map(|(condition, known)| (*condition, known.value.clone())).collect(),
         }
+    }
+
+    /// What kept the caches from answering, for people.
+    pub fn caches_shown(&self) -> &'static str {
+        self.caches.map_or("undeclared", CacheMode::id)
     }
 
     /// The first thing besides conditions in which two identities differ.
@@ -107,6 +116,7 @@ impl Identity {
                 ("the API", value.api.to_string()),
                 ("`forced_length`", value.forced_length.to_string()),
                 ("`restarted`", value.restarted.to_string()),
+                ("`caches`", value.caches_shown().to_owned()),
             ]
         };
         let simple = json(self).into_iter().zip(json(other)).find(|(ours, theirs)| ours != theirs);

@@ -96,7 +96,7 @@ impl<'a> Screening<'a> {
         let evidence = case.evidence;
         let in_cell = |cell: &'a PlannedCell| {
             evidence.all().map(move |(side, run)| {
-                let (validity, fault) = look(run, &cell.name, cell.timeout);
+                let (validity, fault) = look(run, &cell.name, Some(cell));
                 Seen { side, run, cell, validity, fault }
             })
         };
@@ -106,7 +106,7 @@ impl<'a> Screening<'a> {
     /// Whether a run counts in a cell. A run of an earlier release was not looked at yet.
     pub(super) fn counts(&self, run: &Run, cell: &PlannedCell) -> bool {
         let seen = self.seen.iter().find(|seen| ptr::eq(seen.run, run) && seen.cell.name == cell.name);
-        seen.map_or_else(|| look(run, &cell.name, cell.timeout).1.is_none(), |seen| seen.fault.is_none())
+        seen.map_or_else(|| look(run, &cell.name, Some(cell)).1.is_none(), |seen| seen.fault.is_none())
     }
 
     /// The runs that do not count, one sentence each.
@@ -122,18 +122,22 @@ impl<'a> Screening<'a> {
     }
 }
 
-/// What a run tells about a cell, and the first rule that it breaks there.
-fn look(run: &Run, cell: &str, timeout: Nanos) -> (Option<CellValidity>, Option<Fault>) {
-    let validity = CellValidity::of(run, cell, timeout);
-    let broken = |validity: &CellValidity| RUN_RULES.iter().find_map(|rule| rule(run, validity));
+/// What a run tells about a cell, and the first rule that it breaks there. Without the plan of the cell it is not known
+/// what the caches may answer for.
+fn look(run: &Run, cell: &str, planned: Option<&PlannedCell>) -> (Option<CellValidity>, Option<Fault>) {
+    // The time-out bounds drifts, which are judged over all runs of a side and by no rule of one run.
+    let validity = CellValidity::of(run, cell, planned.map_or(Nanos::MAX, |cell| cell.timeout));
+    let broken = |validity: &CellValidity| {
+        let fault = RUN_RULES.iter().find_map(|rule| rule(run, validity));
+        fault.or_else(|| server::caches_warm(run, planned?, validity))
+    };
     let fault = validity.as_ref().map_or_else(|| Some(completeness::absent()), broken);
     (validity, fault)
 }
 
 /// The first rule that a run breaks in a cell; none when it counts there.
-pub(super) fn fault(run: &Run, cell: &str) -> Option<Fault> {
-    // The time-out bounds drifts, which are judged over all runs of a side and by no rule of one run.
-    look(run, cell, Nanos::MAX).1
+pub(super) fn fault(run: &Run, cell: &str, planned: Option<&PlannedCell>) -> Option<Fault> {
+    look(run, cell, planned).1
 }
 
 fn error(code: &'static str, cell: Option<&str>, message: String) -> Finding {

@@ -3,7 +3,7 @@
 use crate::artifact::run::Run;
 use crate::artifact::server::TokenBalance;
 use crate::artifact::validity::CellValidity;
-use crate::base::names::Side;
+use crate::base::names::{CacheMode, Side};
 use crate::compare::evidence::name;
 use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::verdict::rules::{Fault, Screening, Seen};
@@ -69,20 +69,47 @@ fn preempted(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
     })
 }
 
+/// Where nothing is declared, a hit may be alike on both sides.
 fn cached(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
-    let beyond = |validity: &CellValidity| Some(validity.server?.cache_hit_share()? - explained(cell, validity));
-    let (worst, excess) = most(seen, beyond)?;
-    let validity = worst.validity.as_ref()?;
-    (excess > CACHE_TOLERANCE).then(|| {
-        format!(
-            "{:.0} % of the prompt tokens in {} at {} came from the server's prefix cache, where the plan explains {:.0} %: \
-             the same prompts were sent before; restart the deployment, or empty its cache, before each run",
-            100.0 * validity.server.and_then(|server| server.cache_hit_share()).unwrap_or_default(),
-            name(worst.side, worst.run),
-            cell.name,
-            100.0 * explained(cell, validity)
-        )
-    })
+    let undeclared: Vec<&Seen<'_>> = seen.iter().copied().filter(|seen| seen.run.manifest.caches.is_none()).collect();
+    let (worst, _) = most(&undeclared, |validity| excess(cell, validity))?;
+    let place = format!("in {} at {} ", name(worst.side, worst.run), cell.name);
+    Some(format!(
+        "{}: the same prompts were sent before; restart the deployment before each run, or declare `caches` in the workload",
+        hits(cell, worst.validity.as_ref()?, &place)
+    ))
+}
+
+/// Where the caches were kept from answering, they did not answer.
+pub(super) fn caches_warm(run: &Run, cell: &PlannedCell, validity: &CellValidity) -> Option<Fault> {
+    let (although, fix) = match run.manifest.caches? {
+        CacheMode::Reset => (
+            "although the server had reset its caches",
+            "use `caches: salted`; the server keeps a cache that its reset does not empty (llama.cpp without `--cache-ram 0`), \
+             or several servers answer under one URL",
+        ),
+        CacheMode::Salted => (
+            "although no run before it sent its prompts",
+            "look whether the page under `metrics` is of this deployment alone, and keep other traffic away from it",
+        ),
+    };
+    excess(cell, validity)?;
+    Some(Fault { code: "caches-warm", seen: format!("shows that {}, {although}", hits(cell, validity, "")), fix })
+}
+
+/// What the cache answered for, in words.
+fn hits(cell: &PlannedCell, validity: &CellValidity, place: &str) -> String {
+    format!(
+        "{:.0} % of the prompt tokens {place}came from the server's prefix cache, where the plan explains {:.0} %",
+        100.0 * validity.cache_hit_share.unwrap_or_default(),
+        100.0 * explained(cell, validity)
+    )
+}
+
+/// The share of prompt tokens that came from the cache beyond what the plan explains, where it is too large.
+fn excess(cell: &PlannedCell, validity: &CellValidity) -> Option<f64> {
+    let excess = validity.cache_hit_share? - explained(cell, validity);
+    (excess > CACHE_TOLERANCE).then_some(excess)
 }
 
 /// The largest share of prompt tokens that may be in the cache although no prompt of the cell was sent before: shared
@@ -137,10 +164,15 @@ fn underestimated(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::artifact::server::ServerEvidence;
+    use crate::base::names::{Metric, Statistic};
     use crate::base::units::Nanos;
-    use crate::compare::synthetic::{self, Traffic};
+    use crate::compare::synthetic::policy::in_all_cells;
+    use crate::compare::synthetic::{self, Shape, Sides, Traffic};
     use crate::plan::request::PromptRecipe;
     use crate::spec::workload::{Load, Phase};
+    use crate::verdict::case::Case;
+    use crate::verdict::judge::judge;
+    use crate::verdict::judgement::Verdict;
     use crate::verdict::rules::look;
 
     /// Forty requests of 90 words, 30 of them shared; the server counts 100 tokens a prompt.
@@ -164,7 +196,7 @@ mod tests {
         let traffic = Traffic { tokens: 50, ..Traffic::default() };
         let mut run = synthetic::run(Side::Candidate, ("s", 0), &[("c1", traffic)]);
         run.manifest.cells[0].server = Some(server);
-        let (validity, fault) = look(&run, &cell.name, cell.timeout);
+        let (validity, fault) = look(&run, &cell.name, Some(&cell));
         let seen = Seen { side: Side::Candidate, run: &run, cell: &cell, validity, fault };
         let all = [&seen];
         let notes = [preempted(&cell, &all), cached(&cell, &all), partial(&cell, &all), underestimated(&cell, &all)];
@@ -217,5 +249,61 @@ mod tests {
         // 30 words are shared, and 10 tokens are the template's.
         assert_eq!(told(ServerEvidence { cache_hits: Some(1_760.0), ..honest() }).1, [""; 0]);
         assert!(note(ServerEvidence { cache_hits: Some(1_840.0), ..honest() }).contains("the plan explains 40 %"));
+    }
+
+    /// What a judgement says where the cache answered for 90 % of the prompt tokens of this side.
+    fn judged(caches: Option<CacheMode>, warm: Side) -> (Vec<(Verdict, &'static str)>, Vec<String>) {
+        let mut sides = Sides::new(Shape::default(), |_, _| {});
+        for run in sides.all() {
+            run.manifest.caches = caches;
+            let hits = if run.manifest.side == warm { 3_600.0 } else { 0.0 };
+            let server =
+                ServerEvidence { cache_queries: Some(4_000.0), cache_hits: Some(hits), ..ServerEvidence::default() };
+            run.manifest.cells.iter_mut().for_each(|cell| cell.server = Some(server));
+        }
+        let policy = in_all_cells(&[(Metric::Tpot, Statistic::P50, 0.1)]);
+        let found = judge(&[Case { policy: &policy, evidence: sides.evidence() }]).policies.remove(0);
+        let mut codes: Vec<_> = found.findings.iter().map(|finding| (finding.verdict, finding.code)).collect();
+        codes.dedup();
+        (codes, found.findings.into_iter().map(|finding| finding.message).chain(found.notes).collect())
+    }
+
+    #[test]
+    fn a_cache_that_answers_although_it_was_kept_from_it_is_a_fault_and_else_a_note() {
+        let (codes, texts) = judged(None, Side::Candidate);
+        assert_eq!(codes, []);
+        assert!(texts.iter().any(|note| note.contains("or declare `caches` in the workload")), "{texts:?}");
+        for (caches, says) in [
+            (CacheMode::Reset, "although the server had reset its caches: use `caches: salted`"),
+            (CacheMode::Salted, "although no run before it sent its prompts: look whether"),
+        ] {
+            let (codes, texts) = judged(Some(caches), Side::Candidate);
+            assert_eq!(codes, [(Verdict::Error, "caches-warm")]);
+            assert!(
+                texts[0].contains("shows that 90 % of the prompt tokens came from") && texts[0].contains(says),
+                "{texts:?}"
+            );
+            assert!(!texts.iter().any(|note| note.contains("or declare `caches`")), "said once: {texts:?}");
+        }
+        assert_eq!(judged(Some(CacheMode::Reset), Side::Baseline).0, [(Verdict::NotComparable, "caches-warm")]);
+        assert_eq!(judged(Some(CacheMode::Reset), Side::Control).0, [(Verdict::Error, "caches-warm")]);
+        // What the plan shares is explained.
+        let cell = cell();
+        let mut run = synthetic::run(Side::Candidate, ("s", 0), &[("c1", Traffic::default())]);
+        run.manifest.caches = Some(CacheMode::Reset);
+        for (cache_hits, code) in [(1_760.0, None), (1_840.0, Some("caches-warm"))] {
+            run.manifest.cells[0].server = Some(ServerEvidence { cache_hits: Some(cache_hits), ..honest() });
+            run.manifest.cells[0].server.as_mut().unwrap().generated_tokens = None;
+            assert_eq!(look(&run, "c1", Some(&cell)).1.map(|fault| fault.code), code);
+            assert_eq!(look(&run, "c1", None).1, None, "without the plan nothing is known");
+        }
+        // A server without a page of counters says it in its answers.
+        run.manifest.cells[0].server = None;
+        for (cached, code) in [(44, None), (46, Some("caches-warm"))] {
+            run.records.iter_mut().for_each(|record| record.cached_tokens = Some(cached));
+            assert_eq!(look(&run, "c1", Some(&cell)).1.map(|fault| fault.code), code, "{cached}");
+        }
+        run.records.iter_mut().for_each(|record| record.cached_tokens = None);
+        assert_eq!(look(&run, "c1", Some(&cell)).1, None, "what nobody tells is unknown");
     }
 }
