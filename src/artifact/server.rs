@@ -1,5 +1,5 @@
-//! What the server counted while a cell was measured, from its own page at the borders of the window, and whether it
-//! agrees with what was measured.
+//! What the server counted while a cell, or a phase of it, was measured, from its own page at the borders of the window,
+//! and whether it agrees with what was measured.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,9 +52,19 @@ pub struct ServerEvidence {
     pub last_read_us: u64,
     /// Most output tokens that the measured requests may have caused.
     pub asked_tokens: u64,
-    /// Most output tokens that other requests of servegate may have added: warm-up requests in flight when the window
-    /// began, and those that hold a closed loop's load to its end.
+    /// Most output tokens that other requests of servegate may have added: those in flight when the window began
+    /// (warm-up, the phase before), those that hold a closed loop's load to its end, and those of the next phase that
+    /// were due before the last reading was there.
     pub others_tokens: u64,
+    /// Most output tokens of the measured requests that were in flight when the next phase began: the server may have
+    /// counted them after the last reading.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub left_tokens: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_none(tokens: &u64) -> bool {
+    *tokens == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -68,7 +78,7 @@ const fn is_false(value: &bool) -> bool {
 pub struct Levels {
     /// When the window began.
     pub start: f64,
-    /// When its last measured request had ended.
+    /// When its last measured request had ended, or the next phase began.
     pub end: f64,
 }
 
@@ -79,6 +89,8 @@ pub struct Caused {
     pub asked_tokens: u64,
     /// Output tokens of all others that may fall between the readings.
     pub others_tokens: u64,
+    /// Output tokens of the measured requests that may fall after them.
+    pub left_tokens: u64,
 }
 
 /// The last reading is not of the server of the first.
@@ -129,6 +141,7 @@ impl ServerEvidence {
             last_read_us: micros(last),
             asked_tokens: caused.asked_tokens,
             others_tokens: caused.others_tokens,
+            left_tokens: caused.left_tokens,
         })
     }
 
@@ -153,8 +166,9 @@ fn micros(reading: &Reading) -> u64 {
 
 /// The server's count of output tokens beside ours.
 ///
-/// A measured request lies wholly inside the window, so the server counts at least what was measured, but for what it
-/// generated before the first reading was there. Beyond that it may count the parts of other requests of servegate
+/// A measured request lies wholly inside the window, or was in flight at its end, where the next phase began. So the
+/// server counts at least what was measured, but for the latter and for what it generated before the first reading was
+/// there. Beyond that it may count the parts of other requests of servegate
 /// that fall into the window (an engine that counts a request when it ends counts all of it), what followed until the
 /// last reading, and what measured requests without a known count got.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -180,6 +194,7 @@ impl TokenBalance {
         let ours: f64 = known.iter().sum();
         let largest = known.iter().copied().fold(0.0, f64::max);
         let (asked, others) = (server.asked_tokens as f64, server.others_tokens as f64);
+        let left = server.left_tokens as f64;
         // More than was asked for came back (several choices): the others may have got as much more.
         let factor = if asked > 0.0 { (ours / asked).max(1.0) } else { 1.0 };
         let missed = server.first_read_us as f64 / (window_us.max(1) as f64);
@@ -188,7 +203,7 @@ impl TokenBalance {
         Some(Self {
             server: counted,
             ours,
-            least: ours * (1.0 - missed) - tolerance - largest,
+            least: ours * (1.0 - missed) - tolerance - largest - left * factor,
             most: at_most + others * factor + tolerance,
             estimated: records.iter().any(|record| record.tokens_from != TokenSource::Usage),
         })
@@ -222,7 +237,7 @@ mod tests {
         Reading { snapshot, took: Nanos::from_micros(1_500), at_unix_s: Some(at) }
     }
 
-    const CAUSED: Caused = Caused { asked_tokens: 1_000, others_tokens: 100 };
+    const CAUSED: Caused = Caused { asked_tokens: 1_000, others_tokens: 100, left_tokens: 0 };
 
     #[test]
     fn counters_are_differences_and_gauges_are_levels() {

@@ -9,6 +9,7 @@ pub mod host;
 pub mod http;
 pub mod metered;
 pub mod pass;
+mod place;
 #[cfg(test)]
 mod scripted;
 pub mod selfcheck;

@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use crate::artifact::record::Record;
 use crate::artifact::run::{CellEvidence, ClientEvidence};
-use crate::artifact::server::ServerEvidence;
 use crate::base::units::Nanos;
 use crate::loadgen::codec::Codec;
 use crate::loadgen::drive::{Driven, Step, Stop, drive};
@@ -71,18 +70,15 @@ pub fn pass_with_texts<E: Send>(
         let mut passed = Passed { cells: Vec::new(), stop: None };
         let mut left_tokens = 0;
         for line in cells.chunk_by(|one, next| one.is_with(next)) {
-            // Phases share the server's counters: what one of them caused cannot be told from the others.
-            let (mut visited, server) = if let [cell] = line {
-                let mut window = Window::new(transport, cell, left_tokens);
-                let visited = visit(line, codec, &mut window, &queue, events);
-                let seen = window.finish();
-                left_tokens = seen.left_tokens;
-                (visited, told(&cell.name, seen.server, events))
-            } else {
-                (visit(line, codec, transport, &queue, events), None)
-            };
-            for evidence in &mut visited.driven.evidence {
-                evidence.server.clone_from(&server);
+            let mut window = Window::new(transport, line, left_tokens);
+            let mut visited = visit(line, codec, &mut window, &queue, events);
+            let seen = window.finish();
+            left_tokens = seen.left_tokens;
+            for (evidence, server) in visited.driven.evidence.iter_mut().zip(seen.servers) {
+                let unread = |cause: &String| events(Event::CountersUnread { cell: &evidence.name, cause });
+                evidence.server = server.inspect_err(unread).ok();
+            }
+            for evidence in &visited.driven.evidence {
                 let blocked = visited.blocked.get(&evidence.name).copied().unwrap_or_default();
                 events(Event::CellEnded { evidence, blocked });
             }
@@ -172,15 +168,6 @@ fn client(report: SelfReport, before: Option<Look>) -> ClientEvidence {
 struct Visited {
     driven: Driven,
     blocked: BTreeMap<String, Nanos>,
-}
-
-/// What the server counted; says so when it could not be read.
-fn told(
-    cell: &str,
-    server: Option<Result<ServerEvidence, String>>,
-    events: &mut dyn FnMut(Event<'_>),
-) -> Option<ServerEvidence> {
-    server?.inspect_err(|cause| events(Event::CountersUnread { cell, cause })).ok()
 }
 
 fn is_answered(exchange: &Exchange) -> bool {

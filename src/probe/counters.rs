@@ -22,7 +22,8 @@ type Told = Result<(Answer, Nanos), String>;
 
 /// Reads one page, one GET a reading.
 pub struct PageMeter {
-    ask: Sender<u64>,
+    /// The number of a reading, and when it was begun.
+    ask: Sender<(u64, Instant)>,
     told: Receiver<(u64, Told)>,
     /// Readings that were begun.
     begun: u64,
@@ -67,11 +68,10 @@ impl PageMeter {
     }
 
     fn start(control: Control, url: String, model: &str, interrupt: Arc<AtomicBool>) -> Result<Self, String> {
-        let (ask, asked) = channel();
+        let (ask, asked) = channel::<(u64, Instant)>();
         let (tell, told) = channel();
         let work = move || {
-            for number in asked {
-                let start = Instant::now();
+            for (number, start) in asked {
                 let answer = control.page(&url, LIMIT);
                 let took = Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
                 if tell.send((number, answer.map(|answer| (answer, took)))).is_err() {
@@ -85,12 +85,12 @@ impl PageMeter {
         Ok(Self { ask, told, begun: 0, model: model.to_owned(), interrupt })
     }
 
-    /// The answer to the last question.
-    fn answer(&self) -> Told {
+    /// The answer to the question of this number.
+    fn answer(&self, number: u64) -> Told {
         let start = Instant::now();
         loop {
             match self.told.recv_timeout(INTERRUPT_CHECK) {
-                Ok((number, told)) if number == self.begun => return told,
+                Ok((of, told)) if of == number => return told,
                 // An answer that nobody waited for.
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) if self.interrupt.load(Ordering::Relaxed) => {
@@ -106,15 +106,16 @@ impl PageMeter {
 }
 
 impl Meter for PageMeter {
-    fn begin(&mut self) {
+    fn begin(&mut self) -> u64 {
         self.begun += 1;
-        if self.ask.send(self.begun).is_err() {
+        if self.ask.send((self.begun, Instant::now())).is_err() {
             tracing::debug!("the thread that reads the counters is gone");
         }
+        self.begun
     }
 
-    fn reading(&mut self) -> Result<Reading, String> {
-        let (answer, took) = self.answer()?;
+    fn reading(&mut self, number: u64) -> Result<Reading, String> {
+        let (answer, took) = self.answer(number)?;
         let snapshot = Snapshot::of(&exposition::parse(&answer.body), &self.model);
         Ok(Reading { snapshot, took, at_unix_s: answer.at_unix_s })
     }
@@ -138,13 +139,13 @@ mod tests {
     #[test]
     fn readings_are_begun_and_taken_later_in_order() {
         let mut meter = find(|number, _| page(10 * number), &MetricsPage::Usual).unwrap().unwrap();
-        meter.begin();
-        meter.begin();
-        let reading = meter.reading().unwrap();
+        let [_, second, third] = [(); 3].map(|()| meter.begin());
+        let reading = meter.reading(second).unwrap();
         assert_eq!(reading.snapshot.get(Quantity::GeneratedTokens), Some(20.0), "the first answer was dropped");
         assert_eq!(reading.at_unix_s, Some(784_111_777.0));
-        meter.begin();
-        assert_eq!(meter.reading().unwrap().snapshot.get(Quantity::GeneratedTokens), Some(30.0));
+        assert_eq!(meter.reading(third).unwrap().snapshot.get(Quantity::GeneratedTokens), Some(30.0));
+        let last = meter.begin();
+        assert_eq!(meter.reading(last).unwrap().snapshot.get(Quantity::GeneratedTokens), Some(40.0));
     }
 
     #[test]
@@ -163,8 +164,8 @@ mod tests {
         let script: fn(usize, &str) -> String =
             |number, _| if number == 0 { page(1) } else { answer("500 Internal Server Error", "") };
         let mut meter = find(script, &MetricsPage::Usual).unwrap().unwrap();
-        meter.begin();
-        assert_eq!(meter.reading().unwrap_err(), "it answered 500 Internal Server Error");
+        let number = meter.begin();
+        assert_eq!(meter.reading(number).unwrap_err(), "it answered 500 Internal Server Error");
     }
 
     #[test]

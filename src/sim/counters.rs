@@ -1,5 +1,7 @@
 //! What the simulated engine counts about itself in virtual time: the numbers of the HTTP server's page without a page.
 
+use std::collections::BTreeMap;
+
 use crate::base::units::Nanos;
 use crate::sim::engine::Gauges;
 use crate::wire::counters::{Meter, Quantity, Reading, Snapshot};
@@ -11,7 +13,10 @@ pub(super) struct Counted {
     pub(super) gauges: Gauges,
     prompt_tokens: u64,
     generated_tokens: u64,
-    begun: Option<Snapshot>,
+    /// Readings that were begun.
+    begun: u64,
+    /// Those that were not taken, by number.
+    readings: BTreeMap<u64, Snapshot>,
 }
 
 impl Counted {
@@ -38,12 +43,15 @@ impl Counted {
 }
 
 impl Meter for Counted {
-    fn begin(&mut self) {
-        self.begun = Some(self.snapshot());
+    fn begin(&mut self) -> u64 {
+        self.begun += 1;
+        self.readings.insert(self.begun, self.snapshot());
+        self.begun
     }
 
-    fn reading(&mut self) -> Result<Reading, String> {
-        let snapshot = self.begun.take().ok_or_else(|| "no reading was begun".to_owned())?;
+    fn reading(&mut self, number: u64) -> Result<Reading, String> {
+        self.readings = self.readings.split_off(&number);
+        let snapshot = self.readings.remove(&number).ok_or_else(|| "no reading was begun".to_owned())?;
         Ok(Reading { snapshot, took: Nanos::ZERO, at_unix_s: None })
     }
 }

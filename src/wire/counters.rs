@@ -190,7 +190,7 @@ fn joined(samples: &[&Sample<'_>], row: &Row, model: &str) -> Option<f64> {
 pub struct Reading {
     /// What it told.
     pub snapshot: Snapshot,
-    /// From the instant at which it was asked to the end of its answer.
+    /// From the instant at which it was begun to the end of its answer.
     pub took: Nanos,
     /// The server's own time when it answered, in Unix seconds.
     pub at_unix_s: Option<f64>,
@@ -198,14 +198,15 @@ pub struct Reading {
 
 /// Reads the counters of a server at instants that the load generator knows.
 pub trait Meter {
-    /// Begins to read and returns at once: requests are in flight.
-    fn begin(&mut self);
+    /// Begins to read and returns at once: requests are in flight. Gives the reading's number.
+    fn begin(&mut self) -> u64;
 
-    /// The reading that was begun last; waits for it, for a bounded time.
+    /// The reading of this number; waits for it, for a bounded time. Readings are taken in the order in which they
+    /// were begun: one taken makes those before it forgotten.
     ///
     /// # Errors
     /// Why there is none, in one line.
-    fn reading(&mut self) -> Result<Reading, String>;
+    fn reading(&mut self, number: u64) -> Result<Reading, String>;
 }
 
 #[cfg(test)]

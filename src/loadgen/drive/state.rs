@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::artifact::run::{CellEvidence, ConnectionCap};
 use crate::base::units::Nanos;
 use crate::loadgen::drive::{Compose, DOWN_AFTER, GRACE, LOOK_AHEAD, Message, RAMP_LIMIT, Step, Stop, Watch};
+use crate::loadgen::place::Place;
 use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::spec::workload::Load;
 use crate::wire::transport::{Exchange, Failure, Outbound, Transport, Wake};
@@ -49,8 +50,6 @@ pub(super) struct State<'p, 't> {
     shown: Vec<Shown<'p>>,
     /// Place of the next request in its phase: warm-up, measured, fillers.
     place: usize,
-    /// Identity of the next request.
-    id: u64,
     /// Everything that was submitted and has not ended: the measured requests among it are known.
     in_flight: BTreeMap<u64, Option<Flight<'p>>>,
     /// How many of them are measured.
@@ -78,7 +77,6 @@ impl<'p, 't> State<'p, 't> {
             watch,
             shown: Vec::with_capacity(line.len()),
             place: 0,
-            id: 0,
             in_flight: BTreeMap::new(),
             measuring: 0,
             planned: line.iter().map(|phase| phase.warmup.len() + phase.requests.len()).sum(),
@@ -164,9 +162,9 @@ impl<'p, 't> State<'p, 't> {
             }
             None => return None,
         };
-        let composed = Composed { id: self.id, measured: self.measured(), message };
+        let place = Place { phase: self.shown.len().saturating_sub(1), place: self.place };
+        let composed = Composed { id: place.id(), measured: self.measured(), message };
         self.place += 1;
-        self.id += 1;
         Some(composed)
     }
 

@@ -57,6 +57,8 @@ pub(super) struct Answer {
     pub(super) said: String,
     /// Reasoning text came.
     pub(super) reasoned: bool,
+    /// The event holds a piece of the answer itself, and not of the reasoning before it.
+    answers: bool,
     /// A piece of a tool call came.
     pub(super) called: bool,
     pub(super) tokens: Tokens,
@@ -94,9 +96,7 @@ impl Answer {
         self.reasoned |= !said.reasoning.is_empty();
         self.called |= said.calls;
         let answered = !said.answer.is_empty() || said.calls;
-        if answered && self.answered_at.is_none() {
-            self.answered_at = Some(self.at);
-        }
+        self.answers |= answered;
         answered || !said.reasoning.is_empty()
     }
 
@@ -134,6 +134,9 @@ impl Answer {
         if content {
             self.chunks.push(Chunk { at: self.at, tokens: fresh });
             self.ends.push(self.said.len());
+            if std::mem::take(&mut self.answers) {
+                self.answered_at.get_or_insert(self.at);
+            }
         }
         let complete = self.finish.is_some() && matches!(told, Told::Total(_));
         self.stage = match self.stage {

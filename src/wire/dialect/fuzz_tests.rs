@@ -108,6 +108,15 @@ proptest! {
     }
 }
 
+/// What is wrong with an event may show after its content was read.
+#[test]
+fn content_in_an_event_that_turns_out_malformed_is_no_chunk_and_no_first_answer() {
+    let stream = "data: {\"text_output\":\"a b\",\"num_input_tokens\":\"nine\"}\n\n";
+    for piece in 1..stream.len() {
+        assert_eq!(check_stream(Api::Triton, stream.as_bytes(), piece, 200), Ok(()));
+    }
+}
+
 /// Recorded streams, where they are at hand, each with a few changes from a fixed stream of random numbers.
 #[test]
 fn changed_recordings_keep_the_rules() {
