@@ -2,6 +2,7 @@
 
 pub mod diagnostic;
 pub mod digest;
+mod mask;
 pub mod names;
 pub mod rng;
 pub mod secret;

@@ -180,7 +180,9 @@ impl Deployment for Live {
             }
             None => None,
         };
-        let told = conditions::conditions(&control, &self.speaks.model);
+        let mut told = conditions::conditions(&control, &self.speaks.model);
+        let texts = told.conditions.values_mut().map(|known| &mut known.value);
+        texts.chain(told.models.iter_mut().flatten()).for_each(|text| *text = self.without_key(text));
         let connect = || HttpTransport::connect(&self.http(), self.flag()).map_err(|error| self.failed(&error));
         let dialect = dialect::of(self.speaks.api).serving(&self.speaks.model);
         let template = Template::new(&dialect, &self.speaks.model, &self.speaks.extra_body);

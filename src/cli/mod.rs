@@ -95,6 +95,7 @@ enum Command {
 /// Runs the command line and gives the exit code that `docs/exit-codes.md` documents.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
+    signals::survive_file_limit();
     // A bug must not look like a verdict: a panic's own code 101 becomes 70.
     let outcome = catch_unwind(AssertUnwindSafe(|| parse_and_run(args)));
     outcome.unwrap_or(Exit::Internal).into()

@@ -13,7 +13,9 @@ use crate::cli::signals::Interrupt;
 use crate::cli::target::TargetArgs;
 use crate::cli::terminal::Terminal;
 use crate::cli::trust;
+use crate::report::escape;
 use crate::store::baseline::Baselines;
+use crate::store::baseline::verify::Fault;
 use crate::verdict::judgement::Verdict;
 
 /// The release under judgement when none is named.
@@ -94,6 +96,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let (mut gathered, mut trouble) = (Vec::new(), None);
     for suite in suites {
         let baseline = Gathered::active(&baselines, &suite.workload.name)?;
+        warn_of_unapproved(&baselines, &suite.workload.name, terminal)?;
         if baseline.is_none() {
             trouble.get_or_insert_with(|| missing_baseline(&suite, &args.target, &store));
         }
@@ -128,6 +131,16 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         }
     }
     Ok(exit)
+}
+
+/// Says what a history that was cut, or restored without its last lines, leaves behind: the active baseline may be an
+/// older one than was approved. A killed refresh leaves the same, so it is no error.
+fn warn_of_unapproved(baselines: &Baselines, workload: &str, terminal: &mut Terminal) -> Result<(), CliError> {
+    let faults = baselines.unapproved(workload).map_err(|error| CliError::failed(error.to_string()))?;
+    for Fault { path, what } in faults {
+        terminal.warn(&format!("warning: {}: {}", path.display(), escape::terminal(&what)));
+    }
+    Ok(())
 }
 
 /// Refuses to continue a session of which nothing is there.

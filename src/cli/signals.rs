@@ -1,5 +1,5 @@
 //! Ctrl-C and SIGTERM: the first asks the measurement to stop and keep its data, the second ends the
-//! process at once.
+//! process at once. SIGXFSZ: a file that may not grow is an error of the write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -71,11 +71,6 @@ impl Interrupt {
                 tracing::warn!("signals are not handled");
                 return;
             };
-            // Under a limit on the size of files (`ulimit -f`) the system would kill the process; with a handler
-            // the write fails instead, and says which file. The handler stays when its stream is dropped.
-            if cfg!(any(target_os = "linux", target_os = "macos")) {
-                drop(signal(SignalKind::from_raw(FILE_TOO_LARGE)));
-            }
             drop(ready);
             loop {
                 let code = tokio::select! {
@@ -88,6 +83,21 @@ impl Interrupt {
                 self.code.store(code, Ordering::Release);
             }
         });
+    }
+}
+
+/// Makes a write beyond the limit on the size of files (`ulimit -f`) fail, and say which file, where the system would
+/// else kill the process. The handler stays when its stream is dropped.
+pub(crate) fn survive_file_limit() {
+    if cfg!(not(any(target_os = "linux", target_os = "macos"))) {
+        return;
+    }
+    let heard = tokio::runtime::Builder::new_current_thread().enable_io().build().and_then(|runtime| {
+        let _entered = runtime.enter();
+        signal(SignalKind::from_raw(FILE_TOO_LARGE)).map(drop)
+    });
+    if let Err(error) = heard {
+        tracing::debug!("a limit on the size of files ends the process: {error}");
     }
 }
 

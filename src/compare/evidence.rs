@@ -69,6 +69,12 @@ impl<'a> Evidence<'a> {
     pub fn restarted(&self) -> bool {
         self.all().all(|(_, run)| run.manifest.restarted)
     }
+
+    /// Whether controls can be measured beside the candidate: its deployment is restarted, and it is no session of a
+    /// baseline, where every run is of the baseline image.
+    pub fn controllable(&self) -> bool {
+        self.candidate.iter().all(|run| run.manifest.restarted && run.manifest.side != Side::Baseline)
+    }
 }
 
 /// A run as a person would name it: `candidate run 2 of session ci-481`.

@@ -3,6 +3,7 @@
 use crate::base::names::{Metric, Role};
 use crate::spec::policy::{Decision, Margin};
 use crate::stats::moderated::Flag;
+use crate::verdict::case::Case;
 use crate::verdict::family::Corrected;
 use crate::verdict::judgement::{CheckJudgement, Verdict};
 use crate::verdict::plans::{minimum_detectable, to_decide};
@@ -11,8 +12,9 @@ use crate::verdict::subjects::Subject;
 use crate::verdict::trial::{Harm, Trial};
 use crate::verdict::words::{self, levels, p};
 
-/// The answer to one check.
-pub(super) fn decide(subject: &Subject, state: &State, corrected: Corrected, decision: &Decision) -> CheckJudgement {
+/// The answer to one check of this case.
+pub(super) fn decide(subject: &Subject, state: &State, corrected: Corrected, case: &Case<'_>) -> CheckJudgement {
+    let decision = &case.policy.decision;
     let check = &subject.check;
     let blank = CheckJudgement {
         id: check.id(),
@@ -48,7 +50,8 @@ pub(super) fn decide(subject: &Subject, state: &State, corrected: Corrected, dec
                 p_fail: (!trial.flags.contains(&Flag::TooFewToFail)).then(|| corrected.p_fail.get()),
                 p_pass: Some(trial.p_pass.get()),
                 minimum_detectable: minimum_detectable(measured, trial, decision, corrected.family),
-                to_decide: undecided.then(|| to_decide(measured, trial, decision, corrected.family)),
+                to_decide: undecided
+                    .then(|| to_decide(measured, trial, (decision, corrected.family), case.evidence.controllable())),
                 ..blank
             }
         }

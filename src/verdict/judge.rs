@@ -30,7 +30,7 @@ fn of_policy(case: &Case<'_>) -> PolicyJudgement {
     if let Some(sentence) = rules::does_not_apply(case) {
         let state = State::blocked(Verdict::NotApplicable, "the policy does not apply");
         let own = subjects.iter().filter(|subject| !subject.implied);
-        let checks = own.map(|subject| decide(subject, &state, Corrected::NONE, &case.policy.decision)).collect();
+        let checks = own.map(|subject| decide(subject, &state, Corrected::NONE, case)).collect();
         return PolicyJudgement { verdict: Verdict::NotApplicable, sentence, ..assemble(case, vec![], checks) };
     }
     let screening = Screening::of(case);
@@ -38,7 +38,7 @@ fn of_policy(case: &Case<'_>) -> PolicyJudgement {
     let states = states(&screening, &mut subjects, &findings);
     let corrected = correct(&subjects, &states);
     let judged = subjects.iter().zip(&states).zip(corrected);
-    let checks = judged.map(|((subject, state), corrected)| decide(subject, state, corrected, &case.policy.decision));
+    let checks = judged.map(|((subject, state), corrected)| decide(subject, state, corrected, case));
     let mut judgement = assemble(case, findings, checks.collect());
     judgement.notes = notes(&screening, &subjects, &states);
     let tried = |(subject, state): (&Subject, &State)| {

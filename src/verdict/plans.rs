@@ -38,25 +38,36 @@ pub(super) fn minimum_detectable(
     }
 }
 
-/// What would decide an undecided check, if what was seen so far is the truth.
-pub(super) fn to_decide(measured: &Measured, trial: &Trial, decision: &Decision, family: usize) -> String {
+/// What would decide an undecided check, if what was seen so far is the truth. `controllable`: whether controls can be
+/// measured beside the candidate.
+pub(super) fn to_decide(
+    measured: &Measured,
+    trial: &Trial,
+    (decision, family): (&Decision, usize),
+    controllable: bool,
+) -> String {
     match measured {
         Measured::Ratio(ratio) => ratio.estimate().map_or_else(
             || format!("{}: a fail needs as many", count(RUNS_TO_FAIL, "candidate run")),
-            |estimate| of_estimate(&ratio.margin, estimate, (decision, family)),
+            |estimate| of_estimate(&ratio.margin, estimate, (decision, family), controllable),
         ),
         Measured::Share(share) => of_shares(share, trial.margin),
     }
 }
 
-fn of_estimate(margin: &Margin, estimate: &moderated::Effect, (decision, family): (&Decision, usize)) -> String {
+fn of_estimate(
+    margin: &Margin,
+    estimate: &moderated::Effect,
+    (decision, family): (&Decision, usize),
+    controllable: bool,
+) -> String {
     if estimate.flags.contains(&Flag::Censored) {
         return "requests fail in some runs, and such runs cannot show the check inside its margin: find out why they \
                 fail and measure again"
             .to_owned();
     }
     let harm = harm(margin.direction, estimate);
-    needed(estimate, &wanted(estimate, harm, margin.log(estimate.base), (decision, family)))
+    needed(estimate, &wanted(estimate, harm, margin.log(estimate.base), (decision, family)), controllable)
 }
 
 /// The estimate towards harm; output length has two bad directions.
@@ -77,23 +88,25 @@ fn wanted(estimate: &moderated::Effect, harm: f64, log_margin: f64, (decision, f
     }
 }
 
-fn needed(estimate: &moderated::Effect, needed: &Needed) -> String {
+fn needed(estimate: &moderated::Effect, needed: &Needed, controllable: bool) -> String {
     let unit = if estimate.design.pair_variance.is_some() { "pair" } else { "candidate run" };
     let (now, sessions_now) = (estimate.design.candidate, estimate.design.stored.len());
     match *needed {
         Needed::Runs(runs) => format!("about {} in all (now {now})", count(runs, unit)),
         Needed::Baseline { controls, sessions } => {
             let ways: Vec<String> = [
-                controls.map(|n| count(n.saturating_sub(estimate.design.controls), "control")),
+                controls.filter(|_| controllable).map(|n| count(n.saturating_sub(estimate.design.controls), "control")),
                 sessions.map(|n| count(n.saturating_sub(sessions_now), "baseline session")),
             ]
             .into_iter()
             .flatten()
             .collect();
             if ways.is_empty() {
-                "no number of candidate runs is enough, nor of controls: the effect lies too close to the margin for this \
-                 noise; find its source, or widen the margin"
-                    .to_owned()
+                let nor = if controllable { ", nor of controls" } else { "" };
+                format!(
+                    "no number of candidate runs is enough{nor}: the effect lies too close to the margin for this noise; find \
+                     its source, or widen the margin"
+                )
             } else {
                 format!("no number of candidate runs is enough: add {}", ways.join(" or "))
             }

@@ -24,11 +24,17 @@ fn a_baseline_lives_from_its_first_session_to_a_rollback() {
         .says(&["there is no active baseline; use `--initial` for the first one"]);
     let initial = "baseline refresh --initial --release v1 --approved-by ada --runs runs/mon";
     scene.line(initial).exits(0).says(&["tiny: release v1 is the active baseline: 1 session, 3 runs, "]);
+    let shown = scene.line("baseline show tiny").exits(0).stdout;
+    let rows = |text: &str| text.lines().filter(|line| line.starts_with("c2 ")).map(str::to_owned).collect::<Vec<_>>();
+    assert!(!rows(&shown).is_empty() && rows(&shown).iter().all(|row| row.ends_with("2.00% (assumed)")), "{shown}");
     scene.line(initial).exits(4).says(&["release `v1` is the active baseline already; leave out `--initial`"]);
     let unjudged = "baseline refresh --add-session --release v1 --approved-by ada --runs runs/tue";
     scene.line(unjudged).exits(64).says(&["--policy"]);
     let add = "baseline refresh --add-session --release v1 --approved-by ada --runs runs/tue --policy p.yaml";
     scene.line(add).exits(0).says(&["2 sessions, 6 runs"]);
+    let shown = scene.line("baseline show tiny").exits(0).stdout;
+    assert!(!rows(&shown).is_empty() && rows(&shown).iter().all(|row| !row.contains("assumed")), "{shown}");
+    a_history_without_its_last_line_is_warned_of(&scene);
     scene.line(add).exits(4).says(&["session `tue` is in the baseline already"]);
     scene
         .line("baseline refresh --add-session --release v2 --approved-by ada --runs runs/wed --policy p.yaml")
@@ -210,4 +216,19 @@ fn nothing_to_verify_is_not_all_right() {
     for line in ["baseline verify", "baseline verify nope", "baseline history nope"] {
         scene.line(line).exits(4).says(&["there is no baseline", "servegate baseline list"]);
     }
+}
+
+/// The added session then counts for nothing, and the gate says so before it measures.
+fn a_history_without_its_last_line_is_warned_of(scene: &Scene) {
+    let gate = |scene: &Scene| scene.gate("http://127.0.0.1:1", "").exits(4).stderr;
+    let warning = "warning: baselines/tiny/v1/baseline.json: the history does not know its digest ";
+    let whole = scene.read("baselines/tiny/history.jsonl");
+    assert!(!gate(scene).contains("warning: baselines"));
+    for kept in [1, 0] {
+        let cut: String = whole.lines().take(kept).map(|line| format!("{line}\n")).collect();
+        scene.write("baselines/tiny/history.jsonl", &cut);
+        let told = scene.gate("http://127.0.0.1:1", "").stderr;
+        assert!(told.contains(warning) && told.contains("the last lines of history.jsonl were removed"), "{told}");
+    }
+    scene.write("baselines/tiny/history.jsonl", &whole);
 }

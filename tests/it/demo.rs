@@ -79,6 +79,14 @@ fn an_interrupted_demo_names_no_folder_that_is_gone() {
 }
 
 #[test]
+fn an_advisory_demo_fails_and_ends_with_success() {
+    let (scene, ended) = demo("demo --quiet --exit-policy advisory");
+    ended.exits(0);
+    let verdict: Value = serde_json::from_str(&scene.read("servegate-out/verdict.json")).unwrap();
+    assert_eq!((&verdict["exit_policy"], &verdict["verdict"]), (&"advisory".into(), &"fail".into()));
+}
+
+#[test]
 fn the_fused_story_passes_both() {
     let (scene, ended) = demo("demo fp8-fused");
     let ended = ended.exits(0).says(&["SIMULATED engine", "chat: run 5 of 8"]);

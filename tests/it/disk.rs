@@ -42,6 +42,21 @@ fn a_disk_that_fills_up_is_named_with_the_file_and_what_to_do() {
     assert!(!scene.path("runs/s-00-baseline").exists(), "a run that is not whole has no name of its own");
 }
 
+/// A command that measures nothing listens to no other signal, and is not killed either.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_of_every_command() {
+    let scene = Scene::new();
+    for line in
+        ["schema policy > out.json", "compare --policy p.yaml --baseline none --candidate none --out out", "demo"]
+    {
+        let limited = format!("ulimit -f 0 && exec '{}' {line}", env!("CARGO_BIN_EXE_servegate"));
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &limited]).current_dir(scene.path("")).env_remove("RUST_LOG");
+        Ended::of(&command.output().unwrap()).exits(4).says(&["error: cannot write "]);
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_behind_stdout_is_an_error_and_a_closed_pipe_is_none() {

@@ -1,7 +1,9 @@
 //! The API key is in no output and no file, right or wrong.
 
+use std::fs;
+
 use crate::stored::first_baseline;
-use crate::support::{Ended, Engine, Scene, holds};
+use crate::support::{Ended, Engine, Scene, answer, holds, method, scripted};
 
 const KEY: &str = "sk-Zq3vNeverPrinted7";
 
@@ -71,4 +73,58 @@ fn a_key_that_the_restart_command_prints_is_not_shown() {
     let ended = with_key(&scene, "measure --workload w.yaml --target t --out runs", KEY).exits(4);
     is_nowhere(&scene, &ended, KEY);
     ended.says(&["starting with ***"]);
+}
+
+/// The key as a hostile server gives it back; what Base64 makes of `Bearer ` and the key among it.
+const GIVEN_BACK: [&str; 8] = [
+    KEY,
+    "SK-ZQ3VNEVERPRINTED7",
+    "sk%2DZq3vNeverPrinted7",
+    "\\\\u0073\\\\u006b-Zq3vNeverPrinted7",
+    "736b2d5a7133764e657665725072696e74656437",
+    "736B2D5A7133764E657665725072696E74656437",
+    "c2stWnEzdk5ldmVyUHJpbnRlZDc=",
+    "QmVhcmVyIHNrLVpxM3ZOZXZlclByaW50ZWQ3",
+];
+
+#[test]
+fn a_key_that_a_server_gives_back_encoded_is_in_no_output() {
+    for form in GIVEN_BACK {
+        let scene = Scene::new();
+        let event = |delta: &str, finish: &str| {
+            format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n")
+        };
+        let said = event(&format!("{{\"content\":\"{form}\"}}"), "null").repeat(8);
+        let usage =
+            "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":16,\"completion_tokens\":8}}\n\ndata: [DONE]\n\n";
+        let good = format!("{said}{}{usage}", event("{}", &format!("\"{form}\"")));
+        let bad = format!("{{\"error\":{{\"message\":\"{}{form}\"}}}}", "x".repeat(180));
+        let url = scripted(move |head, to| match method(head) {
+            "POST" if head.contains("/c2/1\r\n") => answer(to, "500 Oops", "application/json", &bad),
+            "POST" => answer(to, "200 OK", "text/event-stream", &good),
+            _ => answer(to, "200 OK", "application/json", &format!("{{\"version\":\"v {form}\"}}")),
+        });
+        let line = format!(
+            "measure --workload w.yaml --url {url} --model m --ignore-eos --api-key-env STAGING_KEY --session s --out runs \
+             --keep-text -vv"
+        );
+        let ended = with_key(&scene, &line, KEY).exits(0);
+        let run = scene.stored("runs/s-00-baseline");
+        let records = format!("{:?}", run.records);
+        let texts = zstd::decode_all(&*fs::read(scene.path("runs/s-00-baseline/texts.jsonl.zst")).unwrap()).unwrap();
+        let texts = String::from_utf8(texts).unwrap();
+        assert!(records.contains(&"x".repeat(180)), "the refused request: {records}");
+        let conditions = format!("{:?}", run.manifest.conditions);
+        for (what, text) in [("records", &records), ("texts", &texts), ("conditions", &conditions)] {
+            assert!(text.contains("***"), "{form} in {what}: {text}");
+        }
+        // What the server sent, as it reads once JSON has been read, and a part of it that no limit of length leaves out.
+        let plain = form.replace("\\\\", "\\");
+        for secret in [form, &plain, KEY, &plain[..12]] {
+            is_nowhere(&scene, &ended, secret);
+            for text in [&records, &texts, &conditions] {
+                assert!(!text.contains(secret), "{secret}: {text}");
+            }
+        }
+    }
 }

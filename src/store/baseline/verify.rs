@@ -78,25 +78,32 @@ impl Baselines {
                 Err(error) => faults.push(Fault { path: folder.clone(), what: error.to_string() }),
             }
         }
-        self.verify_manifests(workload, history, faults)
+        for release in Self::at(self.workload(workload)?).workloads()? {
+            verify_links(&self.release(workload, &release)?, DEPTH, faults)?;
+        }
+        faults.extend(self.unknown_to(history, workload)?);
+        Ok(())
     }
 
-    /// Manifests that nobody approved: changed by hand, or left by a killed refresh.
-    fn verify_manifests(
-        &self,
-        workload: &str,
-        history: &History,
-        faults: &mut Vec<Fault>,
-    ) -> Result<(), BaselineError> {
+    /// Manifests of a workload that its history does not know: changed by hand, left by a killed refresh, or approved by
+    /// a line that was removed from the end of the history. The active baseline may then not be the approved one.
+    ///
+    /// # Errors
+    ///
+    /// The history or the folder cannot be read, or the name is no name.
+    pub fn unapproved(&self, workload: &str) -> Result<Vec<Fault>, BaselineError> {
+        self.unknown_to(&History::read(&self.workload(workload)?)?, workload)
+    }
+
+    fn unknown_to(&self, history: &History, workload: &str) -> Result<Vec<Fault>, BaselineError> {
+        let mut faults = Vec::new();
         for release in Self::at(self.workload(workload)?).workloads()? {
-            let folder = self.release(workload, &release)?;
-            verify_links(&folder, DEPTH, faults)?;
-            for path in versions(&folder) {
+            for path in versions(&self.release(workload, &release)?) {
                 let what = match BaselineManifest::read(&path) {
                     Ok((digest, _)) if history.knows(&digest) => continue,
                     Ok((digest, _)) => format!(
-                        "the history does not know its digest {digest}: it was changed, or a refresh was interrupted; \
-                         restore it from version control or refresh again"
+                        "the history does not know its digest {digest}: it was changed, a refresh was interrupted, or the last \
+                         lines of history.jsonl were removed; restore it from version control or refresh again"
                     ),
                     Err(BaselineError::File(error)) if error.is_missing() && path.ends_with(CURRENT) => {
                         "it is missing; restore it from version control or delete the whole folder".to_owned()
@@ -106,7 +113,7 @@ impl Baselines {
                 faults.push(Fault { path, what });
             }
         }
-        Ok(())
+        Ok(faults)
     }
 }
 
