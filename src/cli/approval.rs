@@ -3,8 +3,8 @@
 use crate::base::digest::Digest;
 use crate::base::names::Side;
 use crate::cli::error::CliError;
-use crate::cli::files::Suite;
 use crate::cli::gate::{ExitPolicyArg, Gathered, context, decide};
+use crate::cli::suite::Suite;
 use crate::report::escape;
 use crate::report::json;
 use crate::report::view::View;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use crate::base::names::Side;
 use crate::cli::deployment::Deployment;
 use crate::cli::error::CliError;
-use crate::cli::files::Suite;
 use crate::cli::gate::Gathered;
 use crate::cli::resume::Resumed;
 use crate::cli::session::{Measured, Session, interleave};
 use crate::cli::signals::Interrupt;
+use crate::cli::suite::Suite;
 use crate::cli::terminal::Terminal;
 use crate::store::bundle::Part;
 

@@ -8,7 +8,8 @@ use serde_json::json;
 use crate::base::diagnostic::{Diagnostic, Place, Severity};
 use crate::base::words::count;
 use crate::cli::error::{CliError, Exit};
-use crate::cli::files::{Reader, Source};
+use crate::cli::files::Reader;
+use crate::cli::suite::Source;
 use crate::cli::terminal::Terminal;
 use crate::spec::{self, FileKind};
 

@@ -28,6 +28,7 @@ mod session;
 mod signals;
 mod sim;
 mod simulated;
+mod suite;
 mod table;
 mod target;
 mod terminal;

@@ -2,7 +2,7 @@
 
 use crate::base::diagnostic::{Diagnostic, Severity};
 use crate::cli::error::Finding;
-use crate::cli::files::Suite;
+use crate::cli::suite::Suite;
 use crate::spec::policy::Margin;
 use crate::verdict::reach::{BASELINE_RUNS, requests_needed};
 

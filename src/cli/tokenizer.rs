@@ -12,7 +12,7 @@ use kitoken::{Kitoken, Processing};
 use crate::base::diagnostic::{Diagnostic, Severity};
 use crate::base::digest::Digest;
 use crate::cli::error::{CliError, Finding};
-use crate::cli::files::Source;
+use crate::cli::suite::Source;
 use crate::spec::target::NamedFile;
 use crate::store::files::read_bounded;
 use crate::wire::tokenizer::Tokenizer;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use crate::cli::error::{CliError, Exit};
-use crate::cli::files::{Source, Suite, suite};
+use crate::cli::files::suite;
 use crate::cli::gate::{GATE_INDEX, GateIndex, Gathered, SuiteIndex, TextIndex, VERDICT, context, decide};
+use crate::cli::suite::{Source, Suite};
 use crate::cli::terminal::Terminal;
 use crate::report::json;
 use crate::report::view::View;

@@ -4,7 +4,7 @@
 //! anywhere: the lines and their offsets are the same for every split. Each byte is looked at once and copied once,
 //! so the cost is linear; no more is held than one line within the limit.
 
-use crate::wire::frames::{Event, Oversized};
+use crate::wire::event::{Event, Oversized};
 
 /// An incremental framer of one stream.
 #[derive(Debug)]

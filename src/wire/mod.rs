@@ -4,6 +4,7 @@
 pub mod counters;
 pub mod decoded;
 pub mod dialect;
+pub mod event;
 mod excerpt;
 pub mod exposition;
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! be split anywhere: the events and their offsets are the same for every split. Each byte is looked at
 //! once and copied once, so the cost is linear; no more is held than a line and an event within the limit.
 
-use crate::wire::frames::{Event, Oversized};
+use crate::wire::event::{Event, Oversized};
 
 /// Where the next byte stands, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -168,7 +168,7 @@ fn sides_of_two_modes_are_not_compared_and_a_session_is_not_continued_in_another
 fn a_run_that_is_measured_again_sends_new_prompts_and_the_whole_ones_keep_their_salt() {
     let engine = Engine::quick(2.0);
     let scene = Scene::new();
-    scene.write("w.yaml", &workload("tiny", 60, 8).replace("cells:", "caches: salted\ncells:"));
+    scene.write("w.yaml", &workload("tiny", 120, 8).replace("cells:", "caches: salted\ncells:"));
     let mut child = scene.start_measuring(&engine.url(), "runs");
     child.kill().unwrap();
     child.wait().unwrap();

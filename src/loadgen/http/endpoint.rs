@@ -1,6 +1,5 @@
 //! Where requests go: the parsed URL, its addresses, TLS, and the headers that every request carries.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use crate::base::names::HttpVersion;
 use crate::base::secret::Secret;
 use crate::base::units::Nanos;
 use crate::loadgen::http::clock::Clock;
+use crate::loadgen::http::error::{HttpError, cause};
 use crate::loadgen::http::line::{Io, Line, Tap};
 use crate::loadgen::http::stamp::Stamper;
 use crate::loadgen::http::tls::{connector, protocol};
@@ -29,8 +29,6 @@ use crate::wire::transport::Failure;
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Servers and gateways write it into their logs.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest text of a cause.
-const CAUSE_CHARS: usize = 240;
 
 /// A deployment as the measured path needs it.
 #[derive(Clone, Debug, Default)]
@@ -45,51 +43,6 @@ pub struct HttpTarget {
     pub version: HttpVersion,
     /// `http://host:port` of a proxy that every connection is tunnelled through (`CONNECT`).
     pub proxy: Option<String>,
-}
-
-/// Why no transport could be made for a target.
-#[derive(Debug, thiserror::Error)]
-pub enum HttpError {
-    /// The URL is not usable.
-    #[error("target url: {reason}; write it as http://host:port or https://host")]
-    Url {
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The proxy's URL is not usable.
-    #[error("proxy url: {reason}; write it as http://host:port")]
-    Proxy {
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The API key cannot be sent.
-    #[error("the api key holds characters that an HTTP header cannot carry; check the environment variable")]
-    ApiKey,
-    /// The host has no address.
-    #[error("no address for host `{host}`: {cause}; check the url and the name server")]
-    Resolve {
-        /// The host.
-        host: String,
-        /// What the resolver said.
-        cause: String,
-    },
-    /// The CA file cannot be used.
-    #[error("ca file {}: {cause}; it must hold certificates in PEM form", path.display())]
-    CaFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        cause: String,
-    },
-    /// TLS cannot be set up on this host.
-    #[error("cannot set up TLS: {cause}; install the system's CA certificates or name a ca file")]
-    Tls {
-        /// Why.
-        cause: String,
-    },
-    /// The operating system refused threads or sockets.
-    #[error("cannot start the HTTP workers: {0}")]
-    Workers(#[source] io::Error),
 }
 
 /// A target, ready to be connected to.
@@ -252,18 +205,4 @@ fn headers(authority: &Authority, target: &HttpTarget) -> Result<HeaderMap, Http
         headers.insert(AUTHORIZATION, bearer);
     }
     Ok(headers)
-}
-
-/// An error with its causes, as one bounded line without control characters.
-pub(super) fn cause(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let inner_text = inner.to_string();
-        if !text.ends_with(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        source = inner.source();
-    }
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CAUSE_CHARS).collect()
 }

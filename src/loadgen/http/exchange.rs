@@ -10,7 +10,8 @@ use tokio::time::{sleep_until, timeout_at};
 
 use crate::base::units::Nanos;
 use crate::loadgen::http::clock::Clock;
-use crate::loadgen::http::endpoint::{Endpoint, cause};
+use crate::loadgen::http::endpoint::Endpoint;
+use crate::loadgen::http::error::cause;
 use crate::loadgen::http::line::{Line, Stamps};
 use crate::loadgen::http::stamp::Stamper;
 use crate::wire::transport::{Exchange, Failure, Outbound, Read};

@@ -12,6 +12,7 @@
 mod bell;
 mod clock;
 mod endpoint;
+mod error;
 mod exchange;
 mod lag;
 mod line;
@@ -39,7 +40,8 @@ use crate::wire::transport::{Exchange, MAX_BODY, Outbound, SelfReport, Transport
 
 use clock::Clock;
 use endpoint::Endpoint;
-pub use endpoint::{HttpError, HttpTarget};
+pub use endpoint::HttpTarget;
+pub use error::HttpError;
 use exchange::Carrier;
 use schedule::Schedule;
 use stamp::Stamper;

@@ -12,7 +12,7 @@ use rustls_platform_verifier::Verifier;
 use tokio_rustls::TlsConnector;
 
 use crate::base::names::HttpVersion;
-use crate::loadgen::http::endpoint::HttpError;
+use crate::loadgen::http::error::HttpError;
 
 /// The name by which TLS agrees on a version of HTTP (ALPN).
 pub(super) fn protocol(version: HttpVersion) -> &'static [u8] {

@@ -4,7 +4,7 @@
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::loadgen::http::endpoint::cause;
+use crate::loadgen::http::error::cause;
 use crate::wire::transport::Failure;
 
 /// A proxy's answer is a status line and some headers.

@@ -30,14 +30,16 @@ pub struct Remains {
 pub fn remains(folder: &Path, session: Option<&str>) -> Result<Remains, RunError> {
     let (mut found, mut broken) = (Vec::new(), Vec::new());
     for path in folders(folder)? {
-        let (file, partial) = if is_partial(&path) { (path.join(DRAFT), true) } else { (path.join(MANIFEST), false) };
-        if !file.exists() {
+        let partial = is_partial(&path);
+        // Killed in its last step a run has its manifest and no draft any more.
+        let written = [MANIFEST, DRAFT].into_iter().map(|name| path.join(name)).find(|file| file.exists());
+        let Some(file) = written.filter(|file| partial || file.ends_with(MANIFEST)) else {
             // Killed before its first request, or none of ours. The name alone says whose it was.
             if partial {
                 broken.push((None, path));
             }
             continue;
-        }
+        };
         let manifest = decode(&file, &read_bounded(&file, MAX_MANIFEST)?)?;
         if session.is_some_and(|session| session != manifest.session) {
             continue;

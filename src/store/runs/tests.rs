@@ -13,6 +13,7 @@ use crate::artifact::codec::manifest::tests::manifest_of;
 use crate::artifact::codec::samples::{any_record, streamed};
 use crate::store::runs::find::{below, find};
 use crate::store::runs::recover::recover;
+use crate::store::runs::remains::remains;
 
 fn records(count: u32) -> Vec<Record> {
     (0..count).map(|n| streamed(n, u64::from(n) * 400, 50, 10, 8)).collect()
@@ -85,6 +86,8 @@ fn a_kill_between_manifest_and_rename_loses_nothing() {
     let (path, partial) = (folder.path().join("run"), folder.path().join("run.partial"));
     let id = write(&path, &records(5)).id;
     fs::rename(&path, &partial).unwrap();
+    let left = remains(folder.path(), None).unwrap();
+    assert_eq!((left.session, left.whole.len(), left.broken), ("s1".to_owned(), 0, vec![partial.clone()]));
     let recovered = recover(&partial).unwrap();
     assert!(recovered.lost.is_none() && recovered.stored.id == id && recovered.stored.manifest.complete);
     assert!(matches!(recover(&path), Err(RunError::NotPartial { .. })), "a whole run is not recovered");
