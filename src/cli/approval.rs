@@ -3,7 +3,8 @@
 use crate::base::digest::Digest;
 use crate::base::names::Side;
 use crate::cli::error::CliError;
-use crate::cli::gate::{ExitPolicyArg, Gathered, context, decide};
+use crate::cli::gate::{ExitPolicyArg, context, decide};
+use crate::cli::gathered::Gathered;
 use crate::cli::suite::Suite;
 use crate::report::escape;
 use crate::report::json;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::base::names::Side;
 use crate::cli::deployment::Deployment;
 use crate::cli::error::CliError;
-use crate::cli::gate::Gathered;
+use crate::cli::gathered::Gathered;
 use crate::cli::resume::Resumed;
 use crate::cli::session::{Measured, Session, interleave};
 use crate::cli::signals::Interrupt;

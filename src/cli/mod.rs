@@ -14,6 +14,7 @@ mod deployment;
 mod error;
 mod files;
 mod gate;
+mod gathered;
 mod lock;
 mod measure;
 mod progress;

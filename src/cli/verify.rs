@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files::suite;
-use crate::cli::gate::{GATE_INDEX, GateIndex, Gathered, SuiteIndex, TextIndex, VERDICT, context, decide};
+use crate::cli::gate::{GATE_INDEX, GateIndex, SuiteIndex, TextIndex, VERDICT, context, decide};
+use crate::cli::gathered::Gathered;
 use crate::cli::suite::{Source, Suite};
 use crate::cli::terminal::Terminal;
 use crate::report::json;

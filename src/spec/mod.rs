@@ -5,6 +5,7 @@
 //! keys (`shape`, `reader`, `value`), and what is right becomes a typed value (`*_file`). The JSON Schema
 //! comes from the same description.
 
+mod lengths_file;
 pub mod policy;
 pub mod target;
 pub mod workload;

@@ -7,12 +7,13 @@ use crate::base::names::Caches;
 use crate::base::units::Nanos;
 use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings};
+use crate::spec::lengths_file::{LENGTH, TOKENS, lengths};
 use crate::spec::load_file::{self, ARRIVALS, CONCURRENCY, PHASES, RATE};
 use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::text::quote;
 use crate::spec::view::View;
-use crate::spec::workload::{Cell, Lengths, Phase, SharedPrefix, Workload};
+use crate::spec::workload::{Cell, Phase, SharedPrefix, Workload};
 
 const TEXT: &str = "text";
 const TOKEN_IDS: &str = "token_ids";
@@ -24,9 +25,6 @@ fn prompts() -> Vec<&'static str> {
 fn caches() -> Vec<&'static str> {
     Caches::ALL.iter().map(|caches| caches.id()).collect()
 }
-
-const TOKENS: Kind = Kind::Count { min: 1, max: 1_000_000 };
-const LENGTH: Kind = Kind::Either(&TOKENS, &Kind::Object(&LENGTHS));
 
 pub(super) static WORKLOAD: Object = Object {
     name: "workload",
@@ -138,64 +136,6 @@ static CELL: Object = Object {
             need: Need::Optional,
             doc: "a stream that is silent for longer has failed; by default 30s or `timeout`, the smaller",
         },
-    ],
-};
-
-static LENGTHS: Object = Object {
-    name: "length distribution",
-    doc: "Token counts that differ between requests.",
-    one_of: &["uniform", "log_normal", "table"],
-    fields: &[
-        Field {
-            name: "uniform",
-            kind: Kind::Object(&UNIFORM),
-            need: Need::Optional,
-            doc: "every length from `min` to `max` equally often",
-        },
-        Field {
-            name: "log_normal",
-            kind: Kind::Object(&LOG_NORMAL),
-            need: Need::Optional,
-            doc: "many short and few long ones, truncated to `min` to `max`",
-        },
-        Field {
-            name: "table",
-            kind: Kind::Map(&TOKENS, &Kind::Number { min: 0.000_001, max: 1_000_000.0 }),
-            need: Need::Optional,
-            doc: "lengths with their weights",
-        },
-    ],
-};
-
-static UNIFORM: Object = Object {
-    name: "uniform distribution",
-    doc: "Every length equally often.",
-    one_of: &[],
-    fields: &[
-        Field { name: "min", kind: TOKENS, need: Need::Required, doc: "the smallest length" },
-        Field { name: "max", kind: TOKENS, need: Need::Required, doc: "the largest length" },
-    ],
-};
-
-static LOG_NORMAL: Object = Object {
-    name: "log-normal distribution",
-    doc: "Lengths whose logarithm is normal.",
-    one_of: &[],
-    fields: &[
-        Field {
-            name: "median",
-            kind: Kind::Number { min: 1.0, max: 1_000_000.0 },
-            need: Need::Required,
-            doc: "the median before the distribution is truncated",
-        },
-        Field {
-            name: "sigma",
-            kind: Kind::Number { min: 0.01, max: 3.0 },
-            need: Need::Required,
-            doc: "the standard deviation of the natural logarithm",
-        },
-        Field { name: "min", kind: TOKENS, need: Need::Required, doc: "the smallest length" },
-        Field { name: "max", kind: TOKENS, need: Need::Required, doc: "the largest length" },
     ],
 };
 
@@ -364,42 +304,4 @@ fn timeouts(view: &View<'_>, findings: &mut Findings) -> Option<(Nanos, Nanos)> 
         findings.error(&view.at("stall_timeout"), &view.key("stall_timeout"), fault);
     }
     Some((timeout, stall))
-}
-
-fn lengths(key: &str, view: &View<'_>, findings: &mut Findings) -> Option<Lengths> {
-    let Some(lengths) = view.view(key) else {
-        return view.count(key).map(Lengths::Fixed);
-    };
-    if let Some(uniform) = lengths.view("uniform") {
-        let (min, max) = (uniform.count("min")?, uniform.count("max")?);
-        ordered(min < max, "`min` is not below `max`", &uniform, findings);
-        return Some(Lengths::Uniform { min, max });
-    }
-    if let Some(log_normal) = lengths.view("log_normal") {
-        let (min, max) = (log_normal.count("min")?, log_normal.count("max")?);
-        let median = log_normal.read("median", scalar::number)?;
-        let sigma = log_normal.read("sigma", scalar::number)?;
-        let inside = median >= f64::from(min) && median <= f64::from(max);
-        ordered(min < max, "`min` is not below `max`", &log_normal, findings);
-        ordered(min >= max || inside, "`median` is not between `min` and `max`", &log_normal, findings);
-        return Some(Lengths::LogNormal { median, sigma, min, max });
-    }
-    let weights = lengths.entries("table").iter().map(|entry| {
-        let length = scalar::count(&entry.key).ok()?.try_into().ok()?;
-        Some((length, scalar::number(entry.value.text()?).ok()?))
-    });
-    let mut table: Vec<(u32, f64)> = weights.collect::<Option<_>>()?;
-    table.sort_by_key(|(length, _)| *length);
-    (!table.is_empty()).then_some(Lengths::Table(table))
-}
-
-fn ordered(right: bool, message: &str, view: &View<'_>, findings: &mut Findings) {
-    if !right {
-        let fault = Fault::new(
-            "impossible-range",
-            message,
-            "write a range with at least two lengths, or one number for a fixed length",
-        );
-        findings.error(&view.place(), &view.path, fault);
-    }
 }

@@ -7,7 +7,7 @@ use crate::store::files::FileError;
 use crate::store::runs::{MANIFEST, RunError, StoredRun, half_written, is_partial, stored};
 
 /// How deep runs may lie in a folder: `baselines/<workload>/<release>/runs/<run>`.
-pub(super) const DEPTH: usize = 4;
+const DEPTH: usize = 4;
 /// Folders that are looked into, at most.
 const MOST: usize = 10_000;
 
@@ -62,7 +62,7 @@ pub(super) fn below(path: &Path, most: usize) -> Result<Vec<StoredRun>, RunError
     match (runs.is_empty(), partial) {
         (false, _) => Ok(runs),
         (true, Some(partial)) => Err(half_written(&partial)),
-        (true, None) => Err(RunError::NoneFound { path: path.to_owned() }),
+        (true, None) => Err(RunError::NoneFound { path: path.to_owned(), depth: DEPTH }),
     }
 }
 
