@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::error::CliError;
+use crate::loadgen::drive::needed_connections;
 use crate::loadgen::host;
 use crate::plan::request::{Plan, PlannedCell};
 use crate::spec::workload;
@@ -106,8 +107,8 @@ impl Trust {
 
 /// Whether this host can measure the plan: connections for it, and no more load than it is exact under.
 pub(crate) fn admit(plan: &Plan) -> Result<(), CliError> {
-    let most = plan.cells.iter().filter_map(|cell| closed(&cell.load)).max().unwrap_or(0);
-    host::make_room(most.into()).map_err(|error| CliError::failed(error.to_string()))?;
+    let most = plan.cells.iter().map(needed_connections).max().unwrap_or(0);
+    host::make_room(u64::try_from(most).unwrap_or(u64::MAX)).map_err(|error| CliError::failed(error.to_string()))?;
     Trust::read(Path::new(FILE))?.map_or(Ok(()), |trust| trust.admit(plan))
 }
 

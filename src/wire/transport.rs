@@ -39,6 +39,8 @@ pub struct Read {
 /// Why an exchange ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
+    /// The load generator's own system refused it: open files, ports, memory. No fault of the target.
+    Client(String),
     /// No connection: refused, unreachable, name not found.
     Connect(String),
     /// The TLS handshake failed.

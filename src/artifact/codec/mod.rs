@@ -159,6 +159,7 @@ pub(crate) mod samples {
             Outcome::Stalled,
             Outcome::TimedOut,
             Outcome::Connection,
+            Outcome::ClientFault,
         ]);
         let tokens = prop_oneof![
             3 => Just(Vec::new()).boxed(),

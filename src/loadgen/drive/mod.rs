@@ -224,6 +224,14 @@ fn idle(state: &mut State<'_, '_>, pause: Nanos) -> Result<(), Stop> {
     }
 }
 
+/// Connections that a phase is sure to need at once: those of a closed loop, and those that an open one may open, where
+/// it says so. What an open loop without a cap needs, nobody knows before.
+pub fn needed_connections(phase: &PlannedCell) -> usize {
+    let planned = phase.warmup.len().saturating_add(phase.requests.len());
+    let capped = phase.max_connections.filter(|_| phase.load.is_open()).map(|cap| to_usize(cap).min(planned));
+    capped.unwrap_or_default().max(connections(phase))
+}
+
 /// Connections a phase should find open.
 fn connections(phase: &PlannedCell) -> usize {
     match phase.load {

@@ -259,6 +259,10 @@ impl<'p, 't> State<'p, 't> {
 
     /// Whether this exchange completes the proof that the target is down.
     fn is_down(&mut self, exchange: &Exchange) -> Option<Stop> {
+        if matches!(exchange.failure, Some(Failure::Client(_))) {
+            // What this host refused says nothing about the target.
+            return None;
+        }
         let (Some(before), None, Some(cause)) = (self.unanswered, exchange.status, &exchange.failure) else {
             self.unanswered = None;
             return None;
@@ -301,6 +305,7 @@ impl<'p, 't> State<'p, 't> {
 
 fn words(failure: &Failure) -> String {
     match failure {
+        Failure::Client(cause) => format!("this host refused: {cause}"),
         Failure::Connect(cause) => format!("no connection: {cause}"),
         Failure::Tls(cause) => format!("no TLS: {cause}"),
         Failure::Cut(cause) => format!("connection broke: {cause}"),

@@ -39,6 +39,30 @@ fn bodies(transport: &Scripted) -> Vec<&str> {
 const UNEVEN: Script = |request| (Nanos::from_millis(300 + 50 * (request.id % 3)), None);
 
 #[test]
+fn what_this_host_refuses_never_makes_the_target_down() {
+    for load in [Load::Closed { concurrency: 4 }, Load::Constant { rate: 10.0 }] {
+        let cell = cell("c", load, 0, 40);
+        let mut transport =
+            Scripted::new(|_| (Nanos::from_millis(1), Some(Failure::Client("Too many open files".to_owned()))));
+        let (driven, ends) = run(&cell, &mut transport);
+        assert_eq!((driven.stop, ends.len()), (None, 40));
+    }
+}
+
+#[test]
+fn connections_that_are_sure_to_be_needed_are_counted_for_every_load() {
+    let of = |load, cap, requests| {
+        let cell = PlannedCell { max_connections: cap, ..cell("c", load, 5, requests) };
+        needed_connections(&cell)
+    };
+    assert_eq!(of(Load::Closed { concurrency: 300 }, None, 500), 300);
+    assert_eq!(of(Load::Constant { rate: 10.0 }, Some(3_000), 5_000), 3_000);
+    assert_eq!(of(Load::Constant { rate: 10.0 }, Some(3_000), 100), 105, "no more than there are requests");
+    assert_eq!(of(Load::Constant { rate: 10.0 }, None, 5_000), 41, "what is opened ahead");
+    assert_eq!(of(Load::Idle { pause: Nanos::from_secs(1) }, None, 100), 1);
+}
+
+#[test]
 fn a_closed_loop_keeps_its_requests_in_flight_from_warm_up_to_the_last_end() {
     let cell = cell("c4", Load::Closed { concurrency: 4 }, 6, 20);
     let mut transport = Scripted::new(UNEVEN);

@@ -11,7 +11,7 @@ use tokio::time::{sleep_until, timeout_at};
 use crate::base::units::Nanos;
 use crate::loadgen::http::clock::Clock;
 use crate::loadgen::http::endpoint::Endpoint;
-use crate::loadgen::http::error::cause;
+use crate::loadgen::http::error::failure;
 use crate::loadgen::http::line::{Line, Stamps};
 use crate::loadgen::http::stamp::Stamper;
 use crate::wire::transport::{Exchange, Failure, Outbound, Read};
@@ -213,6 +213,6 @@ async fn watch(stamps: &Stamps, clock: Clock, request: &Outbound) -> Failure {
     }
 }
 
-fn cut(error: &dyn std::error::Error) -> Failure {
-    Failure::Cut(cause(error))
+fn cut(error: &(dyn std::error::Error + 'static)) -> Failure {
+    failure(error, Failure::Cut)
 }

@@ -4,6 +4,7 @@
 mod amount;
 mod applies;
 mod client;
+mod client_fault;
 mod comparable;
 mod completeness;
 mod garbage;
@@ -42,6 +43,7 @@ type RunRule = fn(&Run, &CellValidity) -> Option<Fault>;
 /// What a run must fulfil to count in a cell. The first that it breaks is reported.
 const RUN_RULES: &[RunRule] = &[
     completeness::interrupted,
+    client_fault::refused,
     completeness::attempted,
     records::contradictory,
     records::out_of_order,

@@ -224,6 +224,10 @@ fn no_stream(body: &[u8]) -> Finding {
 
 fn failed(failure: &Failure, so_far: &str) -> Finding {
     match failure {
+        Failure::Client(why) => Finding {
+            hint: Some("raise the limit of open files (`ulimit -n`), or widen net.ipv4.ip_local_port_range"),
+            ..Finding::new(Outcome::ClientFault, &format!("this host refused: {why}"))
+        },
         Failure::Connect(why) => Finding::new(Outcome::Connection, &format!("no connection: {why}")),
         Failure::Tls(why) => Finding::new(Outcome::Connection, &format!("TLS handshake failed: {why}")),
         Failure::Cut(why) => Finding::new(Outcome::Connection, &format!("connection broke {so_far}: {why}")),

@@ -280,6 +280,7 @@ fn refusals_carry_the_servers_message_and_a_hint() {
 fn failures_of_the_exchange_keep_what_came_before_them() {
     let content = format!("data: {}\n\n", delta(r#"{"content":"a"}"#));
     for (failure, outcome, detail) in [
+        (Failure::Client("no files".to_owned()), Outcome::ClientFault, "this host refused: no files"),
         (Failure::Cut("reset".to_owned()), Outcome::Connection, "1 content events: reset"),
         (Failure::TimedOut, Outcome::TimedOut, "time limit"),
         (Failure::Stalled, Outcome::Stalled, "silent"),
