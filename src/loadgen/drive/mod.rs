@@ -150,6 +150,7 @@ fn closed(state: &mut State<'_, '_>, slots: usize) -> Result<(), Stop> {
     for _ in 0..ahead {
         composed.extend(state.compose_next(true));
     }
+    state.prepare_again(slots);
     state.reach_border()?;
     let step = RAMP_STEP.0.min(RAMP_LIMIT.0.checked_div(to_u64(slots)).unwrap_or(0));
     let start = state.now();
@@ -197,8 +198,10 @@ fn open(state: &mut State<'_, '_>) -> Result<(), Stop> {
             continue;
         }
         held |= !has_room;
+        state.renew(start);
         state.wait(has_room.then(|| Nanos(due.0.saturating_sub(LOOK_AHEAD.0))))?;
     }
+    state.renew(start);
     state.set_border(start);
     Ok(())
 }
@@ -219,7 +222,7 @@ fn idle(state: &mut State<'_, '_>, pause: Nanos) -> Result<(), Stop> {
         while state.now() < ahead {
             state.wait(Some(ahead))?;
         }
-        state.prepare();
+        state.prepare(1);
         state.submit(next, due);
     }
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::artifact::run::{CellEvidence, ConnectionCap};
 use crate::base::units::Nanos;
-use crate::loadgen::drive::{Compose, DOWN_AFTER, GRACE, LOOK_AHEAD, Message, RAMP_LIMIT, Step, Stop, Watch};
+use crate::loadgen::drive::{
+    Compose, DOWN_AFTER, GRACE, GUESSED_TIME_IN_SYSTEM, LOOK_AHEAD, MOST_CONNECTIONS, Message, RAMP_LIMIT, Step, Stop,
+    Watch,
+};
 use crate::loadgen::place::Place;
 use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::spec::workload::Load;
@@ -60,6 +63,8 @@ pub(super) struct State<'p, 't> {
     unanswered: Option<usize>,
     /// The instant in which the next phase begins, where the one before it says so.
     border: Option<Nanos>,
+    /// How long a request takes once it is sent: a running mean, each of weight 1/8; none before the first end.
+    time_in_system: Option<Nanos>,
     deadline: Nanos,
     limit: Nanos,
 }
@@ -82,6 +87,7 @@ impl<'p, 't> State<'p, 't> {
             planned: line.iter().map(|phase| phase.warmup.len() + phase.requests.len()).sum(),
             unanswered: Some(0),
             border: None,
+            time_in_system: None,
             deadline: Nanos::MAX,
             limit: Nanos::MAX,
         }
@@ -103,9 +109,42 @@ impl<'p, 't> State<'p, 't> {
         self.transport.now()
     }
 
-    /// Opens a connection, if none is.
-    pub(super) fn prepare(&mut self) {
-        self.transport.prepare(1);
+    /// Opens connections until so many are there without a request.
+    pub(super) fn prepare(&mut self, idle: usize) {
+        self.transport.prepare(idle);
+    }
+
+    /// Opens connections for `slots` requests in flight in a phase that is not the first: the pool may have aged.
+    pub(super) fn prepare_again(&mut self, slots: usize) {
+        let idle = slots.saturating_sub(self.in_flight.len());
+        match self.border {
+            _ if idle == 0 || self.shown.len() < 2 => {}
+            Some(border) => self.transport.renew(idle, border),
+            None => self.transport.prepare(idle),
+        }
+    }
+
+    /// Keeps connections ready for the requests of an open loop that were handed over ahead, when it started at `start`:
+    /// as many as are in flight at once when the last of them is due (Little's law), at most one for each that is still
+    /// to be sent. Whatever is in flight now has a connection.
+    pub(super) fn renew(&mut self, start: Nanos) {
+        let Some(phase) = self.phase() else { return };
+        let due_by = |at: Nanos| {
+            let count = |requests: &[PlannedRequest]| requests.partition_point(|it| it.due.unwrap_or_default() <= at);
+            count(&phase.warmup) + count(&phase.requests)
+        };
+        let handed_over = self.place;
+        let last = handed_over.checked_sub(1).and_then(|place| phase.warmup.iter().chain(&phase.requests).nth(place));
+        let Some(last_due) = last.and_then(|request| request.due) else { return };
+        let sent = self.now().0.checked_sub(start.0).map_or(0, |since| due_by(Nanos(since)));
+        let to_send = handed_over.saturating_sub(sent);
+        let active = self.in_flight.len().saturating_sub(to_send);
+        let time = self.time_in_system.unwrap_or(GUESSED_TIME_IN_SYSTEM);
+        let ended = last_due.0.checked_sub(time.0).map_or(0, |before| due_by(Nanos(before)));
+        let idle = handed_over.saturating_sub(ended).saturating_sub(active).min(to_send).min(MOST_CONNECTIONS);
+        if idle > 0 {
+            self.transport.renew(idle, start + last_due);
+        }
     }
 
     /// The instant in which an open loop starts: where the one before it ended, or now; the first requests of a
@@ -244,6 +283,9 @@ impl<'p, 't> State<'p, 't> {
 
     fn take(&mut self, exchange: Box<Exchange>) -> Result<(), Stop> {
         let down = self.is_down(&exchange);
+        let took = exchange.end.since(exchange.sent);
+        let mean = self.time_in_system.map_or(took.0, |mean| mean.0.saturating_mul(7).saturating_add(took.0) >> 3);
+        self.time_in_system = Some(Nanos(mean));
         if let Some(Flight { phase, request, .. }) = self.in_flight.remove(&exchange.id).flatten()
             && let Some(shown) = self.shown.get_mut(phase)
         {
@@ -296,6 +338,7 @@ impl<'p, 't> State<'p, 't> {
                 window_end_us: micros(shown.window_end.max(start)),
                 connections: shown.connections,
                 client: None,
+                resent: 0,
                 server: None,
             }
         };
@@ -309,6 +352,7 @@ fn words(failure: &Failure) -> String {
         Failure::Connect(cause) => format!("no connection: {cause}"),
         Failure::Tls(cause) => format!("no TLS: {cause}"),
         Failure::Cut(cause) => format!("connection broke: {cause}"),
+        Failure::Unsolicited(status) => format!("an answer (HTTP {status}) that nothing asked for"),
         Failure::TimedOut => "no answer within the timeout".to_owned(),
         Failure::Stalled => "silent for longer than the stall timeout".to_owned(),
         Failure::TooLarge => "an answer too large to keep".to_owned(),

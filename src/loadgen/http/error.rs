@@ -96,7 +96,9 @@ mod tests {
         for code in OWN {
             let error = || io::Error::from_raw_os_error(code as i32);
             assert!(is_own(&error()) && is_own(&Outer(error())), "{code}");
-            assert!(matches!(failure(&Outer(error()), Failure::Cut), Failure::Client(cause) if cause.contains("outer")));
+            assert!(
+                matches!(failure(&Outer(error()), Failure::Cut), Failure::Client(cause) if cause.contains("outer"))
+            );
         }
         for code in [Errno::ECONNREFUSED, Errno::ECONNRESET, Errno::ETIMEDOUT, Errno::EHOSTUNREACH] {
             assert!(!is_own(&Outer(io::Error::from_raw_os_error(code as i32))), "{code}");

@@ -37,6 +37,7 @@ fn response(status: Option<u16>, pieces: &[&str], failure: Option<Failure>) -> E
         reads: Vec::new(),
         end: Nanos::from_millis(100),
         failure,
+        resent: false,
     };
     for (at, piece) in (1..).zip(pieces) {
         exchange.body.extend_from_slice(piece.as_bytes());

@@ -9,6 +9,7 @@ mod comparable;
 mod completeness;
 mod garbage;
 mod records;
+mod resent;
 mod server;
 mod steady;
 mod tokens;
@@ -25,6 +26,7 @@ use crate::verdict::case::Case;
 use crate::verdict::judgement::{Finding, Verdict};
 
 pub(super) use crate::verdict::rules::applies::does_not_apply;
+pub(super) use crate::verdict::rules::resent::notes as resent_notes;
 pub(super) use crate::verdict::rules::server::notes as server_notes;
 pub(super) use crate::verdict::rules::tokens::notes as token_notes;
 
@@ -66,6 +68,7 @@ const MEASUREMENT_RULES: &[MeasurementRule] = &[
     comparable::comparable,
     amount::faulty_runs,
     garbage::malformed,
+    resent::resent,
     steady::steady,
 ];
 
