@@ -209,7 +209,7 @@ mod tests {
         };
         fits(&plan(200_000, 256)).unwrap();
         let error = fits(&plan(300_000, 256)).unwrap_err();
-        assert!(error.message().contains("614 MiB of text, and no more than 512 MiB"), "{}", error.message());
+        assert!(error.message().contains("612 MiB of text, and no more than 512 MiB"), "{}", error.message());
     }
 
     #[test]

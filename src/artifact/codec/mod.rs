@@ -226,7 +226,7 @@ mod tests {
     fn the_estimate_of_a_records_text_is_near_it_and_not_below() {
         for (tokens, gap_ms) in [(1, 10), (16, 10), (256, 12), (256, 999), (4_096, 120)] {
             let record = samples::streamed(100_000, 3_600_000, 500, gap_ms, tokens);
-            let mut writer = RecordWriter::new(std::io::sink()).unwrap();
+            let mut writer = RecordWriter::new(io::sink()).unwrap();
             let empty = writer.text_bytes();
             writer.write(&record).unwrap();
             let (text, estimate) = (writer.text_bytes() - empty, record_text(tokens));

@@ -9,6 +9,9 @@
 //! ends at its last due instant, and the next phase begins in that instant with whatever still waits; a closed
 //! loop ends when its last measured request has.
 
+mod pool;
+#[cfg(test)]
+mod pool_tests;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -24,6 +27,8 @@ use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::spec::workload::Load;
 use crate::wire::transport::{Exchange, Transport};
 
+use pool::connections;
+pub use pool::needed_connections;
 use state::{State, to_u64, to_usize};
 
 /// Open loop: a request is composed and handed over this long before it is due.
@@ -38,11 +43,6 @@ const COMPOSED_AHEAD: usize = 64;
 const DOWN_AFTER: usize = 20;
 /// Time beyond the sum of timeouts after which a phase is given up.
 const GRACE: Nanos = Nanos::from_secs(30);
-/// Open loop: connections are opened for the arrivals within a guessed time in system (Little's law) ...
-const GUESSED_TIME_IN_SYSTEM: Nanos = Nanos::from_secs(4);
-/// ... and at most this many.
-const MOST_CONNECTIONS: usize = 256;
-
 /// Idle phase: a connection is made sure of this long before a request is due.
 const CONNECTED_AHEAD: Nanos = Nanos::from_millis(300);
 
@@ -224,32 +224,5 @@ fn idle(state: &mut State<'_, '_>, pause: Nanos) -> Result<(), Stop> {
         }
         state.prepare(1);
         state.submit(next, due);
-    }
-}
-
-/// Connections that a phase is sure to need at once: those of a closed loop, and those that an open one may open, where
-/// it says so. What an open loop without a cap needs, nobody knows before.
-pub fn needed_connections(phase: &PlannedCell) -> usize {
-    let planned = phase.warmup.len().saturating_add(phase.requests.len());
-    let capped = phase.max_connections.filter(|_| phase.load.is_open()).map(|cap| to_usize(cap).min(planned));
-    capped.unwrap_or_default().max(connections(phase))
-}
-
-/// Connections a phase should find open.
-fn connections(phase: &PlannedCell) -> usize {
-    match phase.load {
-        Load::Closed { concurrency } => to_usize(concurrency),
-        Load::Idle { .. } => 1,
-        Load::Poisson { .. }
-        | Load::Constant { .. }
-        | Load::Gamma { .. }
-        | Load::Ramp { .. }
-        | Load::Bursts { .. }
-        | Load::OnOff { .. } => {
-            let arrivals = phase.warmup.iter().chain(&phase.requests).filter_map(|request| request.due);
-            let arrivals = arrivals.filter(|due| *due <= GUESSED_TIME_IN_SYSTEM).count();
-            let cap = phase.max_connections.map_or(MOST_CONNECTIONS, to_usize);
-            arrivals.clamp(1, cap.min(MOST_CONNECTIONS))
-        }
     }
 }

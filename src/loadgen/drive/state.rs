@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::artifact::run::{CellEvidence, ConnectionCap};
 use crate::base::units::Nanos;
-use crate::loadgen::drive::{
-    Compose, DOWN_AFTER, GRACE, GUESSED_TIME_IN_SYSTEM, LOOK_AHEAD, MOST_CONNECTIONS, Message, RAMP_LIMIT, Step, Stop,
-    Watch,
-};
+use crate::loadgen::drive::pool::{GUESSED_TIME_IN_SYSTEM, idle_needed};
+use crate::loadgen::drive::{Compose, DOWN_AFTER, GRACE, LOOK_AHEAD, Message, RAMP_LIMIT, Step, Stop, Watch};
 use crate::loadgen::place::Place;
 use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::spec::workload::Load;
@@ -124,25 +122,12 @@ impl<'p, 't> State<'p, 't> {
         }
     }
 
-    /// Keeps connections ready for the requests of an open loop that were handed over ahead, when it started at `start`:
-    /// as many as are in flight at once when the last of them is due (Little's law), at most one for each that is still
-    /// to be sent. Whatever is in flight now has a connection.
+    /// Keeps connections ready for the requests of an open loop that were handed over ahead, when it started at `start`.
     pub(super) fn renew(&mut self, start: Nanos) {
         let Some(phase) = self.phase() else { return };
-        let due_by = |at: Nanos| {
-            let count = |requests: &[PlannedRequest]| requests.partition_point(|it| it.due.unwrap_or_default() <= at);
-            count(&phase.warmup) + count(&phase.requests)
-        };
-        let handed_over = self.place;
-        let last = handed_over.checked_sub(1).and_then(|place| phase.warmup.iter().chain(&phase.requests).nth(place));
-        let Some(last_due) = last.and_then(|request| request.due) else { return };
-        let sent = self.now().0.checked_sub(start.0).map_or(0, |since| due_by(Nanos(since)));
-        let to_send = handed_over.saturating_sub(sent);
-        let active = self.in_flight.len().saturating_sub(to_send);
         let time = self.time_in_system.unwrap_or(GUESSED_TIME_IN_SYSTEM);
-        let ended = last_due.0.checked_sub(time.0).map_or(0, |before| due_by(Nanos(before)));
-        let idle = handed_over.saturating_sub(ended).saturating_sub(active).min(to_send).min(MOST_CONNECTIONS);
-        if idle > 0 {
+        let since = self.now().0.checked_sub(start.0).map(Nanos);
+        if let Some((idle, last_due)) = idle_needed(phase, self.place, since, self.in_flight.len(), time) {
             self.transport.renew(idle, start + last_due);
         }
     }

@@ -184,6 +184,7 @@ impl Carrier {
 
     async fn put_idle(&self, mut line: Line) {
         if line.is_usable().await {
+            line.was_idle = true;
             self.idle().push(line);
         }
     }
@@ -208,15 +209,18 @@ impl Carrier {
 
     /// The conversation itself; gives the instant of the response's last byte.
     async fn converse(&self, line: &mut Line, request: &Outbound, exchange: &mut Exchange) -> Result<Nanos, Failure> {
-        let Line { sender, driver, stamps, .. } = line;
+        let Line { sender, driver, stamps, was_idle, .. } = line;
         let message = Full::new(request.body.clone());
         let message = self.endpoint.request(request.path, &request.request_id, message).map_err(|error| cut(&error))?;
         let response = driver.until(sender.send(message)).await.map_err(|error| cut(&error))?;
-        if stamps.is_unasked() {
-            return Err(Failure::Unsolicited(response.status().as_u16()));
+        let status = response.status().as_u16();
+        let closing = *was_idle && status == REQUEST_TIMEOUT;
+        let crossed = || stamps.wrote().is_some_and(|wrote| stamps.read().since(wrote) < CLOSE_CROSSED);
+        if stamps.is_unasked() || (closing && crossed()) {
+            return Err(Failure::Unsolicited(status));
         }
         exchange.head = Some(stamps.read());
-        exchange.status = Some(response.status().as_u16());
+        exchange.status = Some(status);
         let framed = sender.frames_bodies()
             || [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|name| response.headers().contains_key(name));
         let mut body = response.into_body();

@@ -162,6 +162,8 @@ pub(super) struct Line {
     pub(super) stamps: Arc<Stamps>,
     /// How long its TLS handshake took.
     pub(super) tls: Option<Nanos>,
+    /// Whether it was open without a request for a while, so that the server may have begun to close it.
+    pub(super) was_idle: bool,
 }
 
 /// hyper's handle for requests, by version of HTTP.
@@ -244,7 +246,7 @@ impl Line {
         let bell = Arc::new(Bell::default());
         let waker = Arc::clone(&bell).into();
         let driver = Driver { connection: Some(connection), tasks: Vec::new(), spawned, bell, waker };
-        Ok(Self { sender, driver, stamps, tls })
+        Ok(Self { sender, driver, stamps, tls, was_idle: false })
     }
 
     /// Whether a request may be sent now. A connection between two requests is ready at once, or the
