@@ -58,6 +58,22 @@ pub struct Record {
 }
 
 impl Record {
+    /// The record with its instants in the order in which things happen: one that is earlier than what must come before
+    /// it is moved there. So whatever a transport stamps, the record can be stored.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        let mut before = self.due;
+        let early = [Some(&mut self.sent), self.head.as_mut(), self.first_byte.as_mut()];
+        let instants = early.into_iter().flatten().chain(self.chunks.iter_mut().map(|chunk| &mut chunk.at));
+        for at in instants.chain([&mut self.end]) {
+            *at = before.max(*at);
+            before = *at;
+        }
+        let span = self.first_content().zip(self.last_content());
+        self.first_answer = self.first_answer.zip(span).map(|(at, (first, last))| at.clamp(first, last));
+        self
+    }
+
     /// Whether it counts as a success: its outcome is `ok`, content came, and its tokens are known. An `ok`
     /// without these is no evidence of anything; see [`Record::is_invalid`].
     pub fn is_success(&self) -> bool {

@@ -127,6 +127,15 @@ pub struct CellEvidence {
     /// What the server counted meanwhile; none when it was not asked or did not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerEvidence>,
+    /// Measured requests that were sent a second time, because the server was closing the connection that they were sent
+    /// over first.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resent: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What the load generator and its host tell about themselves in a cell.

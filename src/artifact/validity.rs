@@ -56,6 +56,8 @@ pub struct CellValidity {
     pub prompt_tokens_mean: Option<f64>,
     /// The share of prompt tokens that came from the prefix cache: as the server counted, else as its answers say.
     pub cache_hit_share: Option<f64>,
+    /// Requests that were sent a second time, because the server was closing the connection that they were sent over.
+    pub resent: usize,
     /// What the server counted.
     pub server: Option<ServerEvidence>,
     /// Its output tokens beside ours.
@@ -97,6 +99,7 @@ impl CellValidity {
             tpot_drift: steady(Metric::Tpot),
             prompt_tokens_mean: mean(records.iter().filter_map(|record| record.prompt_tokens)),
             cache_hit_share: evidence.server.and_then(|it| it.cache_hit_share()).or_else(|| cached_share(records)),
+            resent: usize::try_from(evidence.resent).unwrap_or(usize::MAX),
             server: evidence.server,
             tokens: evidence.server.and_then(|server| TokenBalance::of(&server, records, window_us)),
         })
@@ -144,12 +147,14 @@ impl CellValidity {
     }
 }
 
-/// The lags of the load generator itself in ms: without the largest ones, as many as requests waited at a connection
-/// cap, which is the workload's doing. Such a wait counts as latency and not as a fault of the client.
+/// The lags of the load generator itself in ms. The time to connect, TLS included, is the target's and the network's.
+/// The largest ones are left out, as many as requests waited at a connection cap, which is the workload's doing, or were
+/// sent a second time, which is the server's. Such a wait counts as latency and not as a fault of the client.
 fn own_lags(records: &[&Record], evidence: &CellEvidence) -> Vec<f64> {
-    let mut lags: Vec<Nanos> = records.iter().map(|record| record.sent.since(record.due)).collect();
+    let lag = |record: &&Record| record.sent.since(record.due).since(record.connect.unwrap_or_default());
+    let mut lags: Vec<Nanos> = records.iter().map(lag).collect();
     lags.sort_unstable();
-    let waited = evidence.connections.map_or(0, |connections| connections.waited);
+    let waited = evidence.connections.map_or(0, |connections| connections.waited).saturating_add(evidence.resent);
     let own = lags.len().saturating_sub(usize::try_from(waited).unwrap_or(usize::MAX));
     lags.into_iter().take(own).map(Nanos::as_ms).collect()
 }
@@ -196,6 +201,24 @@ mod tests {
             run.manifest.cells[0].connections = Some(cap);
             assert_eq!(of(&run).kept_schedule(), right, "{waited}");
         }
+    }
+
+    #[test]
+    fn neither_connecting_nor_a_second_send_is_the_load_generators_lag() {
+        let ms = Nanos::from_millis;
+        let records = |own: Nanos, connect: Option<Nanos>| -> Vec<Record> {
+            let late =
+                |record: Record| Record { sent: record.due + own + connect.unwrap_or_default(), connect, ..record };
+            (0..300).map(|n| late(streamed(n, u64::from(n) * 10, 80, 10, 5))).collect()
+        };
+        assert!(of(records(Nanos::ZERO, Some(ms(50)))).kept_schedule());
+        assert!(!of(records(ms(6), Some(ms(50)))).kept_schedule(), "what is left is its own");
+        assert!(!of(records(ms(6), None)).kept_schedule());
+        let records = records(ms(6), None);
+        let mut run = Run { manifest: manifest_of(&records), records };
+        run.manifest.cells[0].resent = 300;
+        let found = CellValidity::of(&run, "c8", Nanos::from_secs(10)).unwrap();
+        assert!(found.kept_schedule() && found.resent == 300);
     }
 
     fn of(records: Vec<Record>) -> CellValidity {

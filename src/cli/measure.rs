@@ -123,6 +123,9 @@ fn show(runs: &[StoredRun], session: &Session<'_>, terminal: &mut Terminal) -> R
         terminal.data(table::render(&rows).as_bytes())?;
         terminal.say(&format!("{} in {}", count(runs.len(), "run"), session.out.display()));
     }
+    for note in rows.iter().filter_map(table::Row::note) {
+        terminal.say(&note);
+    }
     for doubt in &doubts {
         terminal.warn(doubt);
     }

@@ -375,6 +375,7 @@ fn planned(cell: &PlannedCell) -> CellEvidence {
         connections,
         client: None,
         server: None,
+        resent: 0,
     }
 }
 

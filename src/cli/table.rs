@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::artifact::metrics::Question;
 use crate::artifact::metrics::cell::CellData;
 use crate::artifact::run::Run;
-use crate::artifact::validity::CellValidity;
+use crate::artifact::validity::{CellValidity, share};
 use crate::base::names::{Metric, Statistic};
 use crate::plan::request::{Plan, PlannedCell};
 use crate::verdict::counting::Uncounted;
@@ -30,6 +30,8 @@ pub(crate) struct Row {
     /// How late the load generator sent, and what is allowed.
     send_lag_p99_ms: Option<f64>,
     send_lag_limit_ms: Option<f64>,
+    /// Requests that were sent a second time, because the server was closing the connection.
+    resent: usize,
     /// Why the run does not count in this cell; `null` where it does.
     does_not_count: Option<String>,
 }
@@ -57,10 +59,25 @@ pub(crate) fn rows(run: &Run, plan: &Plan, faults: &[Uncounted]) -> Vec<Row> {
             throughput_tokens_per_s: ask(Metric::Throughput, Statistic::Value),
             send_lag_p99_ms: validity.as_ref().and_then(|validity| validity.send_lag_p99_ms),
             send_lag_limit_ms: validity.as_ref().map(|validity| validity.send_lag_limit_ms),
+            resent: validity.as_ref().map_or(0, |validity| validity.resent),
             does_not_count: fault.map(|fault| format!("{}; {}", fault.seen, fault.fix)),
         }
     };
     plan.cells.iter().map(row).collect()
+}
+
+impl Row {
+    /// What a reader must know beside the numbers of a row.
+    pub(crate) fn note(&self) -> Option<String> {
+        let Self { run, cell, requests, resent, .. } = self;
+        (*resent > 0).then(|| {
+            let percent = 100.0 * share(*resent, *requests);
+            format!(
+                "note: run {run} sent {resent} of {requests} requests ({percent:.0} %) at {cell} a second time: the server \
+                 was closing the connection that it had kept open; clients that send a request only once see an error"
+            )
+        })
+    }
 }
 
 /// The rows as a table of 80 columns, more where a name with its phase needs them. `lag p99` is how late the load
@@ -119,9 +136,13 @@ mod tests {
             throughput_tokens_per_s: value,
             send_lag_p99_ms: value,
             send_lag_limit_ms: Some(1.0),
+            resent: 3,
             does_not_count: None,
         };
         let text = render(&[row(large), row(None), row(Some(999.994)), row(Some(9_999.94))]);
         assert!(text.lines().all(|line| line.chars().count() == 80), "{text}");
+        let note = Row { resent: 12, requests: 50, ..row(None) }.note().unwrap();
+        assert!(note.contains("12 of 50 requests (24 %) at ten-letter"), "{note}");
+        assert_eq!(Row { resent: 0, ..row(None) }.note(), None);
     }
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::artifact::codec::{MAX_TEXT, record_text};
 use crate::cli::error::CliError;
+use crate::loadgen::drive::needed_connections;
 use crate::loadgen::host;
 use crate::plan::request::{Plan, PlannedCell};
 use crate::spec::workload;
@@ -104,11 +106,28 @@ impl Trust {
     }
 }
 
-/// Whether this host can measure the plan: connections for it, and no more load than it is exact under.
+/// Whether this host can measure the plan: room for its records, connections for it, and no more load than it is exact under.
 pub(crate) fn admit(plan: &Plan) -> Result<(), CliError> {
-    let most = plan.cells.iter().filter_map(|cell| closed(&cell.load)).max().unwrap_or(0);
-    host::make_room(most.into()).map_err(|error| CliError::failed(error.to_string()))?;
+    fits(plan)?;
+    let most = plan.cells.iter().map(needed_connections).max().unwrap_or(0);
+    host::make_room(u64::try_from(most).unwrap_or(u64::MAX)).map_err(|error| CliError::failed(error.to_string()))?;
     Trust::read(Path::new(FILE))?.map_or(Ok(()), |trust| trust.admit(plan))
+}
+
+/// Refuses a plan whose records a run could not store: it would end hours later.
+fn fits(plan: &Plan) -> Result<(), CliError> {
+    let requests = plan.cells.iter().flat_map(|cell| &cell.requests);
+    let text = requests.map(|request| record_text(request.output_tokens)).fold(0_u64, u64::saturating_add);
+    if text <= MAX_TEXT {
+        return Ok(());
+    }
+    let message = format!(
+        "the records of one run would be about {} MiB of text, and no more than {} MiB are stored",
+        text >> 20,
+        MAX_TEXT >> 20
+    );
+    Err(CliError::failed(message)
+        .hint("lower `requests` or `output_tokens`, or split the cells into several workloads"))
 }
 
 /// Requests in flight of a closed loop.
@@ -177,6 +196,20 @@ mod tests {
         let all_good = Trust::of(vec![load(1, 1.0, 1.0)]);
         all_good.admit(&plan(500)).unwrap();
         make_room(8).unwrap();
+    }
+
+    #[test]
+    fn a_plan_whose_records_cannot_be_stored_is_refused_before_it_is_measured() {
+        let plan = |requests: u32, tokens: u32| {
+            let text = format!(
+                "servegate: 1\nkind: workload\nname: w\ncells:\n  - {{name: c, concurrency: 8, requests: {requests}, \
+                 prompt_tokens: 8, output_tokens: {tokens}}}\n"
+            );
+            plan::build(&read_workload("w.yaml", &text).unwrap().value)
+        };
+        fits(&plan(200_000, 256)).unwrap();
+        let error = fits(&plan(300_000, 256)).unwrap_err();
+        assert!(error.message().contains("612 MiB of text, and no more than 512 MiB"), "{}", error.message());
     }
 
     #[test]

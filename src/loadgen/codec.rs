@@ -74,22 +74,25 @@ impl Codec {
             outcome: decoded.outcome,
             detail: decoded.detail.map(|detail| self.without_key(detail)),
         };
+        let record = record.in_order();
         (record, self.without_key(decoded.said))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::artifact::codec::write::RecordWriter;
     use crate::artifact::record::Outcome;
     use crate::base::digest::Digest;
     use crate::base::names::Api;
     use crate::loadgen::scripted::cell;
     use crate::spec::workload::Load;
     use crate::wire::dialect;
-    use crate::wire::transport::Read;
+    use crate::wire::transport::{Failure, Read};
 
     #[test]
     fn a_planned_request_becomes_a_body_and_its_answer_a_record_in_whole_microseconds() {
@@ -117,6 +120,7 @@ mod tests {
             body,
             end: Nanos(20_500),
             failure: None,
+            resent: false,
         };
         let (record, text) = codec.record(&cell, request, &exchange);
         assert_eq!((text.as_str(), record.text_bytes), ("a", 1));
@@ -124,5 +128,41 @@ mod tests {
         assert_eq!((record.cell.as_str(), record.request, record.outcome), ("c1", 2, Outcome::Ok));
         let instants = [record.due, record.sent, record.first_byte.unwrap(), record.chunks[0].at, record.end];
         assert_eq!(instants, [1_000, 3_000, 10_000, 10_000, 21_000].map(Nanos));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_transport_stamps_the_record_can_be_stored_and_read(
+            [due, sent, head, end] in any::<[u32; 4]>(),
+            reads in proptest::collection::vec(any::<u32>(), 0..6),
+            (has_head, failed) in any::<(bool, bool)>(),
+            status in prop_oneof![Just(None), Just(Some(200)), Just(Some(408)), Just(Some(503))],
+        ) {
+            let dialect = dialect::of(Api::Completions);
+            let template = Template::new(&dialect, "m", &serde_json::Map::new());
+            let codec = Codec { dialect, template, run: "s1-00".to_owned(), api_key: None, tokenizer: None };
+            let cell = cell("c1", Load::Closed { concurrency: 1 }, 0, 1);
+            let event = b"data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n";
+            let at = |ns: u32| Nanos(u64::from(ns));
+            let exchange = Exchange {
+                id: 0,
+                due: at(due),
+                sent: at(sent),
+                connect: None,
+                tls: None,
+                status,
+                head: has_head.then_some(at(head)),
+                reads: reads.iter().enumerate().map(|(n, ns)| Read { at: at(*ns), end: (n + 1) * event.len() }).collect(),
+                body: event.repeat(reads.len()),
+                end: at(end),
+                failure: failed.then_some(Failure::Stalled),
+                resent: false,
+            };
+            let (record, _) = codec.record(&cell, &cell.requests[0], &exchange);
+            let mut writer = RecordWriter::new(Vec::new()).unwrap();
+            writer.write(&record).unwrap();
+            writer.finish().unwrap();
+            prop_assert_eq!(record.clone().in_order(), record);
+        }
     }
 }

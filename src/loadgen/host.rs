@@ -84,8 +84,12 @@ pub enum HostError {
     },
 }
 
+/// Open files that are asked for in any case, where the hard limit allows them: what an open loop needs shows only when
+/// the target is slow. Some hard limits are beyond any use, and programs that are started inherit the soft one.
+const USUAL_FILES: u64 = 65_536;
+
 /// Makes room for so many connections, or says why there is none. The soft limit of open files is raised as far as the
-/// hard one allows.
+/// hard one allows, to what may be of use.
 ///
 /// # Errors
 /// See [`HostError`].
@@ -97,12 +101,17 @@ pub fn make_room(connections: u64) -> Result<(), HostError> {
     });
     let files = getrlimit(Resource::RLIMIT_NOFILE).ok();
     if let Some((soft, hard)) = files {
-        let wanted = connections.saturating_add(OTHER_FILES);
-        if soft < wanted && wanted <= hard && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_err() {
-            return Err(HostError::Files { needed: connections, allowed: soft });
+        let wanted = wanted_files(connections, hard);
+        if soft < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_err() {
+            return admit(connections, Some(soft), range);
         }
     }
     admit(connections, files.map(|(_, hard)| hard), range)
+}
+
+/// The soft limit to set under a hard one.
+fn wanted_files(connections: u64, hard: u64) -> u64 {
+    connections.saturating_add(OTHER_FILES).max(USUAL_FILES).min(hard)
 }
 
 fn admit(needed: u64, files: Option<u64>, ports: Option<(u64, u64)>) -> Result<(), HostError> {
@@ -150,6 +159,18 @@ mod tests {
         let ports = admit(10_000, None, Some((50_000, 50_999))).unwrap_err();
         assert_eq!(ports, HostError::Ports { needed: 10_000, available: 1_000 });
         assert_eq!(make_room(8), Ok(()));
+    }
+
+    #[test]
+    fn the_soft_limit_is_raised_to_what_may_be_of_use_and_never_beyond_the_hard_one() {
+        for (connections, hard, wanted) in
+            [(8, 1_024, 1_024), (8, 1 << 30, 65_536), (100_000, 1 << 30, 100_064), (100_000, 90_000, 90_000)]
+        {
+            assert_eq!(wanted_files(connections, hard), wanted, "{connections} {hard}");
+        }
+        make_room(8).unwrap();
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        assert!(soft >= wanted_files(8, hard));
     }
 
     #[test]

@@ -26,6 +26,10 @@ impl Transport for Metered {
         self.transport.prepare(in_flight);
     }
 
+    fn renew(&mut self, idle: usize, by: Nanos) {
+        self.transport.renew(idle, by);
+    }
+
     fn submit(&mut self, request: Outbound) {
         self.transport.submit(request);
     }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use crate::artifact::record::Record;
 use crate::artifact::run::{CellEvidence, ClientEvidence};
 use crate::base::units::Nanos;
+use crate::loadgen::budget::{Budget, Share};
 use crate::loadgen::codec::Codec;
 use crate::loadgen::drive::{Driven, Step, Stop, drive};
 use crate::loadgen::event::Event;
@@ -21,6 +22,8 @@ use crate::wire::transport::{Exchange, SelfReport, StampSource, Transport};
 
 /// Exchanges that wait to be decoded; beyond it the load generator waits and says so.
 const QUEUE: usize = 64;
+/// Bytes of them beyond the first: one alone may be as large as a transport lets it be.
+const QUEUED_BYTES: usize = 64 << 20;
 
 /// Takes the records.
 pub type Sink<'a, E> = dyn FnMut(Record) -> Result<(), E> + Send + 'a;
@@ -64,8 +67,10 @@ pub fn pass_with_texts<E: Send>(
     sink: &mut TextSink<'_, E>,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Passed, E> {
+    let budget = Budget::new(QUEUED_BYTES);
     thread::scope(|scope| {
-        let (queue, arrivals) = sync_channel(QUEUE);
+        let (sender, arrivals) = sync_channel(QUEUE);
+        let queue = Queue { sender, budget: &budget };
         let decoder = scope.spawn(move || write_records(&arrivals, codec, sink));
         let mut passed = Passed { cells: Vec::new(), stop: None };
         let mut left_tokens = 0;
@@ -98,13 +103,53 @@ pub fn pass_with_texts<E: Send>(
 }
 
 /// A measured request that has ended, on its way to the decoder.
-type Arrival<'p> = (&'p PlannedCell, &'p PlannedRequest, Box<Exchange>);
+struct Arrival<'p> {
+    cell: &'p PlannedCell,
+    request: &'p PlannedRequest,
+    exchange: Box<Exchange>,
+    /// What it takes of the queue's bytes until it is decoded.
+    _share: Share<'p>,
+}
 
 fn write_records<E>(arrivals: &Receiver<Arrival<'_>>, codec: &Codec, sink: &mut TextSink<'_, E>) -> Result<(), E> {
-    arrivals.iter().try_for_each(|(cell, request, exchange)| {
+    arrivals.iter().try_for_each(|Arrival { cell, request, exchange, .. }| {
         let (record, text) = codec.record(cell, request, &exchange);
         sink(record, text)
     })
+}
+
+/// The way to the decoder, bounded in exchanges and in bytes.
+struct Queue<'p> {
+    sender: SyncSender<Arrival<'p>>,
+    budget: &'p Budget,
+}
+
+impl<'p> Queue<'p> {
+    /// Hands over, and adds the time it had to wait; breaks when the decoder has stopped.
+    fn send(
+        &self,
+        cell: &'p PlannedCell,
+        request: &'p PlannedRequest,
+        exchange: Box<Exchange>,
+        blocked: &mut Nanos,
+    ) -> ControlFlow<()> {
+        let bytes = exchange.body.capacity().saturating_add(size_of_val(exchange.reads.as_slice()));
+        let start = Instant::now();
+        let (share, at_once) = match self.budget.try_take(bytes) {
+            Some(share) => (share, true),
+            None => (self.budget.take(bytes), false),
+        };
+        let arrival = Arrival { cell, request, exchange, _share: share };
+        let (sent, at_once) = match self.sender.try_send(arrival) {
+            Ok(()) => (true, at_once),
+            Err(TrySendError::Disconnected(_)) => (false, at_once),
+            Err(TrySendError::Full(arrival)) => (self.sender.send(arrival).is_ok(), false),
+        };
+        if !at_once {
+            *blocked = *blocked + Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        }
+        if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
 }
 
 /// What was seen of a phase.
@@ -112,6 +157,7 @@ fn write_records<E>(arrivals: &Receiver<Arrival<'_>>, codec: &Codec, sink: &mut 
 struct Seen {
     ended: u32,
     failed: u32,
+    resent: u32,
     blocked: Nanos,
 }
 
@@ -120,7 +166,7 @@ fn visit<'p>(
     line: &[&'p PlannedCell],
     codec: &Codec,
     transport: &mut dyn Transport,
-    queue: &SyncSender<Arrival<'p>>,
+    queue: &Queue<'p>,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Visited {
     let planned = |phase: &PlannedCell| u32::try_from(phase.requests.len()).unwrap_or(u32::MAX);
@@ -137,14 +183,16 @@ fn visit<'p>(
             let seen = phases.entry(&phase.name).or_default();
             seen.ended += 1;
             seen.failed += u32::from(!is_answered(&exchange));
+            seen.resent += u32::from(exchange.resent);
             let Seen { ended, failed, .. } = *seen;
             events(Event::Progress { cell: &phase.name, ended, planned: planned(phase), failed });
-            send(queue, (phase, request, exchange), &mut seen.blocked)
+            queue.send(phase, request, exchange, &mut seen.blocked)
         }
     });
     let client = client(transport.report(), before);
     for evidence in &mut driven.evidence {
         evidence.client = Some(client.clone());
+        evidence.resent = phases.get(evidence.name.as_str()).map_or(0, |seen| seen.resent);
     }
     let blocked = phases.into_iter().map(|(name, seen)| (name.to_owned(), seen.blocked)).collect();
     Visited { driven, blocked }
@@ -172,21 +220,6 @@ struct Visited {
 
 fn is_answered(exchange: &Exchange) -> bool {
     exchange.failure.is_none() && exchange.status.is_some_and(|status| (200..300).contains(&status))
-}
-
-/// Hands over, and adds the time it had to wait; breaks when the decoder has stopped.
-fn send<'p>(queue: &SyncSender<Arrival<'p>>, arrival: Arrival<'p>, blocked: &mut Nanos) -> ControlFlow<()> {
-    let sent = match queue.try_send(arrival) {
-        Ok(()) => true,
-        Err(TrySendError::Disconnected(_)) => false,
-        Err(TrySendError::Full(arrival)) => {
-            let start = Instant::now();
-            let sent = queue.send(arrival).is_ok();
-            *blocked = *blocked + Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-            sent
-        }
-    };
-    if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
 #[cfg(test)]
@@ -266,6 +299,17 @@ mod tests {
         );
         assert_eq!((error, *written.lock().unwrap()), (Err("disk full"), 7));
         assert!(transport.log.len() < 400, "it stopped");
+    }
+
+    #[test]
+    fn second_sends_are_counted_for_each_phase() {
+        let [c4, r10] = &cells();
+        let mut transport = Scripted::new(|_| (Nanos::from_millis(50), None));
+        transport.resends = |id| id % 2 == 0;
+        let mut sink = |_record| Ok::<_, String>(());
+        let passed = pass(&[r10, c4], &codec(), &mut transport, &mut sink, &mut |_| {}).unwrap();
+        let counts: Vec<_> = passed.cells.iter().map(|evidence| evidence.resent).collect();
+        assert_eq!(counts, [10, 50], "of 20 and of 100 measured ones");
     }
 
     #[test]

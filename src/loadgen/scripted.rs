@@ -16,6 +16,8 @@ pub(super) type Script = fn(&Outbound) -> (Nanos, Option<Failure>);
 /// Requests end when the script says, in virtual time.
 pub(super) struct Scripted {
     script: Script,
+    /// Which requests were sent twice.
+    pub(super) resends: fn(u64) -> bool,
     now: Nanos,
     /// By end, then identity: due instant, failure.
     in_flight: BTreeMap<(Nanos, u64), (Nanos, Option<Failure>)>,
@@ -27,6 +29,8 @@ pub(super) struct Scripted {
     pub(super) spans: Vec<(Nanos, Nanos)>,
     /// Connections asked for, in order.
     pub(super) prepared: Vec<usize>,
+    /// Connections asked for while a cell runs: when, how many without a request, and by when.
+    pub(super) renewed: Vec<(Nanos, usize, Nanos)>,
     /// Requests in flight when everything was abandoned.
     pub(super) abandoned: usize,
 }
@@ -35,12 +39,14 @@ impl Scripted {
     pub(super) fn new(script: Script) -> Self {
         Self {
             script,
+            resends: |_| false,
             now: Nanos::from_secs(1),
             in_flight: BTreeMap::new(),
             interrupt: Nanos::MAX,
             log: Vec::new(),
             spans: Vec::new(),
             prepared: Vec::new(),
+            renewed: Vec::new(),
             abandoned: 0,
         }
     }
@@ -53,6 +59,10 @@ impl Transport for Scripted {
 
     fn prepare(&mut self, in_flight: usize) {
         self.prepared.push(in_flight);
+    }
+
+    fn renew(&mut self, idle: usize, by: Nanos) {
+        self.renewed.push((self.now, idle, by));
     }
 
     fn submit(&mut self, request: Outbound) {
@@ -91,6 +101,7 @@ impl Transport for Scripted {
             reads,
             end,
             failure,
+            resent: (self.resends)(id),
         }))
     }
 

@@ -188,6 +188,10 @@ impl Transport for Window<'_> {
         self.transport.prepare(in_flight);
     }
 
+    fn renew(&mut self, idle: usize, by: Nanos) {
+        self.transport.renew(idle, by);
+    }
+
     fn submit(&mut self, request: Outbound) {
         let (id, due) = (request.id, request.due);
         self.transport.submit(request);

@@ -211,6 +211,7 @@ impl Transport for SimTransport {
             reads: Vec::new(),
             end: sent,
             failure: None,
+            resent: false,
         });
         let fault = self.faults.deal();
         let ask = match ask::read(request.path, &request.body, self.model, self.max_len) {

@@ -7,7 +7,7 @@ use crate::base::names::Role;
 use crate::compare::conditions::differences;
 use crate::stats::moderated::Flag;
 use crate::verdict::case::Case;
-use crate::verdict::rules::{Screening, server_notes, token_notes};
+use crate::verdict::rules::{Screening, resent_notes, server_notes, token_notes};
 use crate::verdict::states::State;
 use crate::verdict::subjects::Subject;
 use crate::verdict::words::count;
@@ -51,6 +51,7 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
     notes.extend(server_notes(screening));
     notes.extend(token_notes(screening));
     notes.extend(at_once(screening));
+    notes.extend(resent_notes(screening));
     notes.extend(waited(case));
     notes.extend(one_sided(case));
     notes.extend(versions(case));

@@ -440,6 +440,24 @@ fn garbage_beyond_the_baselines_fails_without_a_margin_and_the_checks_are_still_
 }
 
 #[test]
+fn a_candidate_that_closes_its_connection_over_most_requests_fails_and_every_second_send_is_said() {
+    let closing = |of_candidate: u32, of_baseline: u32| {
+        let mut sides = Sides::new(Shape::default(), |_, _| {});
+        let close = |run: &mut Run, resent| run.manifest.cells.iter_mut().for_each(|cell| cell.resent = resent);
+        sides.candidate.iter_mut().for_each(|run| close(run, of_candidate));
+        sides.baseline.iter_mut().chain(&mut sides.controls).for_each(|run| close(run, of_baseline));
+        let judged = judged(&policy(), &sides);
+        let said = judged.notes.iter().any(|note| note.contains("sent a second time") && note.contains(" at c1"));
+        (judged.verdict, judged.findings.first().map(|finding| finding.code), said)
+    };
+    // Of 40 in each run and cell.
+    assert_eq!(closing(40, 0), (Verdict::Fail, Some("requests-resent"), true));
+    assert_eq!(closing(40, 40), (Verdict::Pass, None, true), "a habit of both");
+    assert_eq!(closing(5, 0), (Verdict::Pass, None, true), "healthy servers do it");
+    assert_eq!(closing(0, 0), (Verdict::Pass, None, false));
+}
+
+#[test]
 fn a_run_on_a_host_without_time_to_spare_or_with_a_clock_that_jumps_does_not_count() {
     let host = |steal: f64, unaided: u64| {
         let mut sides = Sides::new(Shape::default(), |_, _| {});

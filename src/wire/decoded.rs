@@ -140,6 +140,8 @@ pub enum Outcome {
     TimedOut,
     /// No connection, or it broke.
     Connection,
+    /// The load generator's own system refused what the request needed: nothing is known of the target.
+    ClientFault,
 }
 
 impl Outcome {

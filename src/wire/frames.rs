@@ -34,6 +34,15 @@ impl Frames {
         }
     }
 
+    /// Whether a line has begun and not ended: where the stream ends here, it ended inside of something. A comment says
+    /// nothing, whole or not.
+    pub(super) fn is_inside(&self) -> bool {
+        match self {
+            Self::Events(parser) => parser.is_inside(),
+            Self::Lines(lines) => lines.is_inside(),
+        }
+    }
+
     /// What the stream ended in, where that is not an event's own end.
     ///
     /// # Errors

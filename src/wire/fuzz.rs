@@ -43,6 +43,7 @@ pub fn check_stream(api: Api, body: &[u8], piece: usize, status: u16) -> Result<
         reads,
         end: last,
         failure,
+        resent: false,
     };
     let wanted = Wanted { output_tokens: 8, forced: piece.is_multiple_of(2) };
     let tokenizer = Tokenizer::new(Digest::of(b""), |text| u32::try_from(text.len().div_ceil(4)).ok());

@@ -51,6 +51,11 @@ impl Lines {
         if self.line.trim_ascii().is_empty() { None } else { Some(self.hand_out()) }
     }
 
+    /// Whether a line has begun and not ended.
+    pub fn is_inside(&self) -> bool {
+        !self.handed_out && !self.line.trim_ascii().is_empty()
+    }
+
     /// Whether a line came that may be a JSON object.
     pub const fn recognised(&self) -> bool {
         self.recognised

@@ -1,7 +1,8 @@
 //! Server-sent events, parsed from bytes as they arrive: the event stream format of the WHATWG HTML
 //! standard (section 9.2.6), without its reconnection (`id` and `retry` mean nothing to one request).
 //!
-//! Lines end with CR, LF or CRLF; a byte order mark, comments and unknown fields are skipped. Input may
+//! Lines end with CR, LF or CRLF; a byte order mark, comments and unknown fields are skipped, but for `error`: older
+//! servers of llama.cpp write `error: {...}` in place of an event of this name. Input may
 //! be split anywhere: the events and their offsets are the same for every split. Each byte is looked at
 //! once and copied once, so the cost is linear; no more is held than a line and an event within the limit.
 
@@ -81,6 +82,11 @@ impl Parser {
         Ok(complete.then(|| self.hand_out()))
     }
 
+    /// Whether a line has begun and not ended, unless it is a comment.
+    pub fn is_inside(&self) -> bool {
+        self.line.first().is_some_and(|byte| *byte != b':')
+    }
+
     /// Whether any line so far was a comment or one of the standard's fields: whether this looks like
     /// an event stream at all.
     pub const fn recognised(&self) -> bool {
@@ -134,12 +140,16 @@ impl Parser {
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
-            b"data" if self.data.len().saturating_add(value.len()) >= self.limit => {
+            b"data" | b"error" if self.data.len().saturating_add(value.len()) >= self.limit => {
                 return Err(Oversized { limit: self.limit, at: self.taken });
             }
-            b"data" => {
+            b"data" | b"error" => {
                 self.data.extend_from_slice(value);
                 self.data.push(b'\n');
+                if field == b"error" {
+                    self.name.clear();
+                    self.name.extend_from_slice(field);
+                }
             }
             b"event" => {
                 self.name.clear();
@@ -147,7 +157,7 @@ impl Parser {
             }
             _ => {}
         }
-        self.recognised |= matches!(field, b"data" | b"event" | b"id" | b"retry" | b"");
+        self.recognised |= matches!(field, b"data" | b"event" | b"id" | b"retry" | b"error" | b"");
         self.line.clear();
         Ok(false)
     }

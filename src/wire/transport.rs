@@ -39,12 +39,16 @@ pub struct Read {
 /// Why an exchange ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
+    /// The load generator's own system refused it: open files, ports, memory. No fault of the target.
+    Client(String),
     /// No connection: refused, unreachable, name not found.
     Connect(String),
     /// The TLS handshake failed.
     Tls(String),
     /// The connection broke before or inside the response.
     Cut(String),
+    /// A response with this status lay there before the request was sent: it answers nothing.
+    Unsolicited(u16),
     /// The whole-request limit passed.
     TimedOut,
     /// The stream was silent for too long.
@@ -81,6 +85,8 @@ pub struct Exchange {
     pub end: Nanos,
     /// Why it ended early, when it did.
     pub failure: Option<Failure>,
+    /// Whether it was sent a second time, because the connection was being closed when it was sent first.
+    pub resent: bool,
 }
 
 /// Where the instants of arriving bytes come from.
@@ -135,6 +141,10 @@ pub trait Transport {
     /// Gets ready for this many requests in flight, before a cell's clock starts: connections are opened
     /// here, so that no measured request waits for one. What fails here shows again in the requests.
     fn prepare(&mut self, _in_flight: usize) {}
+
+    /// Sees to it that so many connections without a request are fit for use at the instant `by`, without making anyone
+    /// wait: open and not idle for too long. What fails here shows again in the requests.
+    fn renew(&mut self, _idle: usize, _by: Nanos) {}
 
     /// Takes a request, to be sent when it is due. Never blocks, never drops.
     fn submit(&mut self, request: Outbound);

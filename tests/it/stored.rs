@@ -91,6 +91,7 @@ impl Session<'_> {
             client: None,
             connections: None,
             server: None,
+            resent: 0,
         };
         Manifest {
             format: FORMAT,

@@ -167,6 +167,7 @@ pub(crate) mod tests {
                 name: name.clone(),
                 connections: None,
                 server: None,
+                resent: 0,
             }
         });
         Manifest {

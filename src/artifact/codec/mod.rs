@@ -19,6 +19,16 @@ pub const MAX_STORED: u64 = 512 << 20;
 /// Largest manifest, in bytes.
 pub const MAX_MANIFEST: u64 = 1 << 20;
 
+/// Text of a record without its chunks, in bytes.
+const RECORD_TEXT: u64 = 350;
+/// Text of a chunk, in bytes: its gap, up to a second, and a comma.
+const CHUNK_TEXT: u64 = 7;
+
+/// About how much text the record of an answer takes, in bytes, where each token comes in a chunk of its own.
+pub fn record_text(output_tokens: u32) -> u64 {
+    CHUNK_TEXT.saturating_mul(output_tokens.into()).saturating_add(RECORD_TEXT)
+}
+
 /// Why stored records or a manifest cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
@@ -159,6 +169,7 @@ pub(crate) mod samples {
             Outcome::Stalled,
             Outcome::TimedOut,
             Outcome::Connection,
+            Outcome::ClientFault,
         ]);
         let tokens = prop_oneof![
             3 => Just(Vec::new()).boxed(),
@@ -203,5 +214,23 @@ pub(crate) mod samples {
                     detail,
                 }
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::artifact::codec::write::RecordWriter;
+
+    #[test]
+    fn the_estimate_of_a_records_text_is_near_it_and_not_below() {
+        for (tokens, gap_ms) in [(1, 10), (16, 10), (256, 12), (256, 999), (4_096, 120)] {
+            let record = samples::streamed(100_000, 3_600_000, 500, gap_ms, tokens);
+            let mut writer = RecordWriter::new(io::sink()).unwrap();
+            let empty = writer.text_bytes();
+            writer.write(&record).unwrap();
+            let (text, estimate) = (writer.text_bytes() - empty, record_text(tokens));
+            assert!(text <= estimate && estimate <= 2 * text, "{tokens}: {text} {estimate}");
+        }
     }
 }

@@ -71,6 +71,12 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
+    /// Bytes of text so far.
+    #[cfg(test)]
+    pub(super) const fn text_bytes(&self) -> u64 {
+        self.text_bytes
+    }
+
     /// Hands everything so far to the destination, so that a reader of a cut file finds it.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use crate::artifact::metrics::cell::CellData;
 use crate::artifact::metrics::{NoValue, Question};
 
 pub(super) fn of(cell: &CellData<'_>, _: &Question<'_>) -> Result<(f64, usize), NoValue> {
-    let tokens: f64 = cell.successes().filter_map(|record| record.output_tokens).map(f64::from).sum();
+    // From 0.0: the sum of nothing is -0.0.
+    let tokens = cell.successes().filter_map(|record| record.output_tokens).fold(0.0, |sum, one| sum + f64::from(one));
     Ok((tokens / cell.window_secs()?, cell.records().len()))
 }

@@ -174,6 +174,7 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
         client: None,
         connections: None,
         server: None,
+        resent: 0,
     };
     Run {
         manifest: Manifest {

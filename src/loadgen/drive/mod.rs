@@ -9,6 +9,9 @@
 //! ends at its last due instant, and the next phase begins in that instant with whatever still waits; a closed
 //! loop ends when its last measured request has.
 
+mod pool;
+#[cfg(test)]
+mod pool_tests;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -24,6 +27,8 @@ use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::spec::workload::Load;
 use crate::wire::transport::{Exchange, Transport};
 
+use pool::connections;
+pub use pool::needed_connections;
 use state::{State, to_u64, to_usize};
 
 /// Open loop: a request is composed and handed over this long before it is due.
@@ -38,11 +43,6 @@ const COMPOSED_AHEAD: usize = 64;
 const DOWN_AFTER: usize = 20;
 /// Time beyond the sum of timeouts after which a phase is given up.
 const GRACE: Nanos = Nanos::from_secs(30);
-/// Open loop: connections are opened for the arrivals within a guessed time in system (Little's law) ...
-const GUESSED_TIME_IN_SYSTEM: Nanos = Nanos::from_secs(4);
-/// ... and at most this many.
-const MOST_CONNECTIONS: usize = 256;
-
 /// Idle phase: a connection is made sure of this long before a request is due.
 const CONNECTED_AHEAD: Nanos = Nanos::from_millis(300);
 
@@ -150,6 +150,7 @@ fn closed(state: &mut State<'_, '_>, slots: usize) -> Result<(), Stop> {
     for _ in 0..ahead {
         composed.extend(state.compose_next(true));
     }
+    state.prepare_again(slots);
     state.reach_border()?;
     let step = RAMP_STEP.0.min(RAMP_LIMIT.0.checked_div(to_u64(slots)).unwrap_or(0));
     let start = state.now();
@@ -197,8 +198,10 @@ fn open(state: &mut State<'_, '_>) -> Result<(), Stop> {
             continue;
         }
         held |= !has_room;
+        state.renew(start);
         state.wait(has_room.then(|| Nanos(due.0.saturating_sub(LOOK_AHEAD.0))))?;
     }
+    state.renew(start);
     state.set_border(start);
     Ok(())
 }
@@ -219,26 +222,7 @@ fn idle(state: &mut State<'_, '_>, pause: Nanos) -> Result<(), Stop> {
         while state.now() < ahead {
             state.wait(Some(ahead))?;
         }
-        state.prepare();
+        state.prepare(1);
         state.submit(next, due);
-    }
-}
-
-/// Connections a phase should find open.
-fn connections(phase: &PlannedCell) -> usize {
-    match phase.load {
-        Load::Closed { concurrency } => to_usize(concurrency),
-        Load::Idle { .. } => 1,
-        Load::Poisson { .. }
-        | Load::Constant { .. }
-        | Load::Gamma { .. }
-        | Load::Ramp { .. }
-        | Load::Bursts { .. }
-        | Load::OnOff { .. } => {
-            let arrivals = phase.warmup.iter().chain(&phase.requests).filter_map(|request| request.due);
-            let arrivals = arrivals.filter(|due| *due <= GUESSED_TIME_IN_SYSTEM).count();
-            let cap = phase.max_connections.map_or(MOST_CONNECTIONS, to_usize);
-            arrivals.clamp(1, cap.min(MOST_CONNECTIONS))
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::artifact::run::{CellEvidence, ConnectionCap};
 use crate::base::units::Nanos;
+use crate::loadgen::drive::pool::{GUESSED_TIME_IN_SYSTEM, idle_needed};
 use crate::loadgen::drive::{Compose, DOWN_AFTER, GRACE, LOOK_AHEAD, Message, RAMP_LIMIT, Step, Stop, Watch};
 use crate::loadgen::place::Place;
 use crate::plan::request::{PlannedCell, PlannedRequest};
@@ -60,6 +61,8 @@ pub(super) struct State<'p, 't> {
     unanswered: Option<usize>,
     /// The instant in which the next phase begins, where the one before it says so.
     border: Option<Nanos>,
+    /// How long a request takes once it is sent: a running mean, each of weight 1/8; none before the first end.
+    time_in_system: Option<Nanos>,
     deadline: Nanos,
     limit: Nanos,
 }
@@ -82,6 +85,7 @@ impl<'p, 't> State<'p, 't> {
             planned: line.iter().map(|phase| phase.warmup.len() + phase.requests.len()).sum(),
             unanswered: Some(0),
             border: None,
+            time_in_system: None,
             deadline: Nanos::MAX,
             limit: Nanos::MAX,
         }
@@ -103,9 +107,29 @@ impl<'p, 't> State<'p, 't> {
         self.transport.now()
     }
 
-    /// Opens a connection, if none is.
-    pub(super) fn prepare(&mut self) {
-        self.transport.prepare(1);
+    /// Opens connections until so many are there without a request.
+    pub(super) fn prepare(&mut self, idle: usize) {
+        self.transport.prepare(idle);
+    }
+
+    /// Opens connections for `slots` requests in flight in a phase that is not the first: the pool may have aged.
+    pub(super) fn prepare_again(&mut self, slots: usize) {
+        let idle = slots.saturating_sub(self.in_flight.len());
+        match self.border {
+            _ if idle == 0 || self.shown.len() < 2 => {}
+            Some(border) => self.transport.renew(idle, border),
+            None => self.transport.prepare(idle),
+        }
+    }
+
+    /// Keeps connections ready for the requests of an open loop that were handed over ahead, when it started at `start`.
+    pub(super) fn renew(&mut self, start: Nanos) {
+        let Some(phase) = self.phase() else { return };
+        let time = self.time_in_system.unwrap_or(GUESSED_TIME_IN_SYSTEM);
+        let since = self.now().0.checked_sub(start.0).map(Nanos);
+        if let Some((idle, last_due)) = idle_needed(phase, self.place, since, self.in_flight.len(), time) {
+            self.transport.renew(idle, start + last_due);
+        }
     }
 
     /// The instant in which an open loop starts: where the one before it ended, or now; the first requests of a
@@ -244,6 +268,9 @@ impl<'p, 't> State<'p, 't> {
 
     fn take(&mut self, exchange: Box<Exchange>) -> Result<(), Stop> {
         let down = self.is_down(&exchange);
+        let took = exchange.end.since(exchange.sent);
+        let mean = self.time_in_system.map_or(took.0, |mean| mean.0.saturating_mul(7).saturating_add(took.0) >> 3);
+        self.time_in_system = Some(Nanos(mean));
         if let Some(Flight { phase, request, .. }) = self.in_flight.remove(&exchange.id).flatten()
             && let Some(shown) = self.shown.get_mut(phase)
         {
@@ -259,6 +286,10 @@ impl<'p, 't> State<'p, 't> {
 
     /// Whether this exchange completes the proof that the target is down.
     fn is_down(&mut self, exchange: &Exchange) -> Option<Stop> {
+        if matches!(exchange.failure, Some(Failure::Client(_))) {
+            // What this host refused says nothing about the target.
+            return None;
+        }
         let (Some(before), None, Some(cause)) = (self.unanswered, exchange.status, &exchange.failure) else {
             self.unanswered = None;
             return None;
@@ -292,6 +323,7 @@ impl<'p, 't> State<'p, 't> {
                 window_end_us: micros(shown.window_end.max(start)),
                 connections: shown.connections,
                 client: None,
+                resent: 0,
                 server: None,
             }
         };
@@ -301,9 +333,11 @@ impl<'p, 't> State<'p, 't> {
 
 fn words(failure: &Failure) -> String {
     match failure {
+        Failure::Client(cause) => format!("this host refused: {cause}"),
         Failure::Connect(cause) => format!("no connection: {cause}"),
         Failure::Tls(cause) => format!("no TLS: {cause}"),
         Failure::Cut(cause) => format!("connection broke: {cause}"),
+        Failure::Unsolicited(status) => format!("an answer (HTTP {status}) that nothing asked for"),
         Failure::TimedOut => "no answer within the timeout".to_owned(),
         Failure::Stalled => "silent for longer than the stall timeout".to_owned(),
         Failure::TooLarge => "an answer too large to keep".to_owned(),

@@ -8,13 +8,13 @@ use crate::spec::workload::{Burst, Cell, Lengths, Phase, Workload};
 use crate::wire::transport::{Failure, Outbound, Wake};
 
 /// Drives a cell; gives the numbers of the measured requests in the order of their ends too.
-fn run(cell: &PlannedCell, transport: &mut Scripted) -> (Driven, Vec<u32>) {
+pub(super) fn run(cell: &PlannedCell, transport: &mut Scripted) -> (Driven, Vec<u32>) {
     let (driven, ends) = run_line(&[cell], transport);
     (driven, ends.into_iter().map(|(_, number)| number).collect())
 }
 
 /// The same of a time line, with the name of each request's phase.
-fn run_line<'p>(line: &[&'p PlannedCell], transport: &mut Scripted) -> (Driven, Vec<(&'p str, u32)>) {
+pub(super) fn run_line<'p>(line: &[&'p PlannedCell], transport: &mut Scripted) -> (Driven, Vec<(&'p str, u32)>) {
     let mut ends = Vec::new();
     let driven = drive(line, &compose, transport, &mut |step| {
         if let Step::Ended(phase, request, _exchange) = step {
@@ -36,7 +36,18 @@ fn bodies(transport: &Scripted) -> Vec<&str> {
 }
 
 /// 300, 350 or 400 ms, by identity.
-const UNEVEN: Script = |request| (Nanos::from_millis(300 + 50 * (request.id % 3)), None);
+pub(super) const UNEVEN: Script = |request| (Nanos::from_millis(300 + 50 * (request.id % 3)), None);
+
+#[test]
+fn what_this_host_refuses_never_makes_the_target_down() {
+    for load in [Load::Closed { concurrency: 4 }, Load::Constant { rate: 10.0 }] {
+        let cell = cell("c", load, 0, 40);
+        let mut transport =
+            Scripted::new(|_| (Nanos::from_millis(1), Some(Failure::Client("Too many open files".to_owned()))));
+        let (driven, ends) = run(&cell, &mut transport);
+        assert_eq!((driven.stop, ends.len()), (None, 40));
+    }
+}
 
 #[test]
 fn a_closed_loop_keeps_its_requests_in_flight_from_warm_up_to_the_last_end() {
@@ -68,6 +79,7 @@ fn a_closed_loop_keeps_its_requests_in_flight_from_warm_up_to_the_last_end() {
         connections: None,
         client: None,
         server: None,
+        resent: 0,
     };
     assert_eq!(only(&driven.evidence), &evidence);
     assert_eq!(transport.spans.last().unwrap().1, Nanos::from_micros(evidence.window_end_us));

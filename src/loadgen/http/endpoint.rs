@@ -18,7 +18,7 @@ use crate::base::names::HttpVersion;
 use crate::base::secret::Secret;
 use crate::base::units::Nanos;
 use crate::loadgen::http::clock::Clock;
-use crate::loadgen::http::error::{HttpError, cause};
+use crate::loadgen::http::error::{HttpError, cause, failure, is_own};
 use crate::loadgen::http::line::{Io, Line, Tap};
 use crate::loadgen::http::stamp::Stamper;
 use crate::loadgen::http::tls::{connector, protocol};
@@ -124,7 +124,7 @@ impl Endpoint {
             let opened = timeout(CONNECT_LIMIT, tunnel::open(&mut stream, authority)).await;
             opened.map_err(|_elapsed| Failure::Connect("no answer of the proxy".to_owned()))??;
         }
-        stream.set_nodelay(true).map_err(|error| Failure::Connect(cause(&error)))?;
+        stream.set_nodelay(true).map_err(|error| failure(&error, Failure::Connect))?;
         let tap = Tap::new(stream, Arc::clone(stamper));
         let stamps = tap.stamps();
         let start = stamper.now();
@@ -135,11 +135,11 @@ impl Endpoint {
                     (Box::new(stream), Some(stamper.now().since(start)))
                 }
                 Ok(Ok(_other)) => return Err(Failure::Tls("the server does not speak HTTP/2".to_owned())),
-                Ok(Err(error)) => return Err(Failure::Tls(cause(&error))),
+                Ok(Err(error)) => return Err(failure(&error, Failure::Tls)),
                 Err(_elapsed) => return Err(Failure::Tls("no answer to the TLS handshake".to_owned())),
             },
         };
-        Line::start(self.version, io, Arc::clone(&stamps), tls).await.map_err(|error| Failure::Connect(cause(&error)))
+        Line::start(self.version, io, Arc::clone(&stamps), tls).await.map_err(|error| failure(&error, Failure::Connect))
     }
 
     /// Whether TLS agreed on the version that is spoken. A server that names none speaks HTTP/1.1.
@@ -156,17 +156,27 @@ impl Endpoint {
     async fn connect(&self) -> Result<TcpStream, Failure> {
         let preferred = self.preferred.load(Ordering::Relaxed);
         let mut seen = format!("{}: no address", self.authority);
+        // A host without IPv6 refuses `::1` itself: only where no address was even tried is it this host's fault.
+        let mut own = true;
         for (place, address) in self.addresses.iter().enumerate().cycle().skip(preferred).take(self.addresses.len()) {
             match timeout(CONNECT_LIMIT, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     self.preferred.store(place, Ordering::Relaxed);
                     return Ok(stream);
                 }
-                Ok(Err(error)) => seen = format!("{address}: {}", cause(&error)),
-                Err(_elapsed) => seen = format!("{address}: no answer within {} s", CONNECT_LIMIT.as_secs()),
+                Ok(Err(error)) => {
+                    own &= is_own(&error);
+                    seen = format!("{address}: {}", cause(&error));
+                }
+                Err(_elapsed) => {
+                    own = false;
+                    seen = format!("{address}: no answer within {} s", CONNECT_LIMIT.as_secs());
+                }
             }
         }
-        Err(Failure::Connect(seen))
+        let own = own && !self.addresses.is_empty();
+        let seen = if self.tunnel.is_some() { format!("the target's proxy: {seen}") } else { seen };
+        Err(if own { Failure::Client(seen) } else { Failure::Connect(seen) })
     }
 }
 

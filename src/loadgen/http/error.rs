@@ -3,6 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use nix::errno::Errno;
+
+use crate::wire::transport::Failure;
+
 /// Longest text of a cause.
 const CAUSE_CHARS: usize = 240;
 
@@ -51,6 +55,20 @@ pub enum HttpError {
     Workers(#[source] io::Error),
 }
 
+/// What the load generator's own system refuses: open files (of the process, of the host), local ports, buffers, memory.
+const OWN: [Errno; 5] = [Errno::EMFILE, Errno::ENFILE, Errno::EADDRNOTAVAIL, Errno::ENOBUFS, Errno::ENOMEM];
+
+/// Whether the load generator's own system is to blame for an error, and not whoever is at the other end.
+pub(super) fn is_own(error: &(dyn std::error::Error + 'static)) -> bool {
+    let code = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+    code.is_some_and(|code| OWN.contains(&Errno::from_raw(code))) || error.source().is_some_and(is_own)
+}
+
+/// The failure that an error is: of the load generator's own system, or else as `other` says.
+pub(super) fn failure(error: &(dyn std::error::Error + 'static), other: fn(String) -> Failure) -> Failure {
+    if is_own(error) { Failure::Client(cause(error)) } else { other(cause(error)) }
+}
+
 /// An error with its causes, as one bounded line without control characters.
 pub(super) fn cause(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -63,4 +81,28 @@ pub(super) fn cause(error: &dyn std::error::Error) -> String {
         source = inner.source();
     }
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CAUSE_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn what_this_host_refuses_is_no_failure_of_the_target_however_deep_it_lies() {
+        for code in OWN {
+            let error = || io::Error::from_raw_os_error(code as i32);
+            assert!(is_own(&error()) && is_own(&Outer(error())), "{code}");
+            assert!(
+                matches!(failure(&Outer(error()), Failure::Cut), Failure::Client(cause) if cause.contains("outer"))
+            );
+        }
+        for code in [Errno::ECONNREFUSED, Errno::ECONNRESET, Errno::ETIMEDOUT, Errno::EHOSTUNREACH] {
+            assert!(!is_own(&Outer(io::Error::from_raw_os_error(code as i32))), "{code}");
+        }
+        assert_eq!(failure(&io::Error::other("x"), Failure::Cut), Failure::Cut("x".to_owned()));
+    }
 }

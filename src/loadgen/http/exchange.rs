@@ -1,5 +1,6 @@
 //! One request over one connection: sent once, stamped, read to its end.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use tokio::time::{sleep_until, timeout_at};
 use crate::base::units::Nanos;
 use crate::loadgen::http::clock::Clock;
 use crate::loadgen::http::endpoint::Endpoint;
-use crate::loadgen::http::error::cause;
+use crate::loadgen::http::error::failure;
 use crate::loadgen::http::line::{Line, Stamps};
 use crate::loadgen::http::stamp::Stamper;
 use crate::wire::transport::{Exchange, Failure, Outbound, Read};
@@ -24,6 +25,8 @@ const USUAL_BODY: usize = 32 << 10;
 const IDLE_LIMIT: Nanos = Nanos::from_secs(4);
 /// A connection that ends without a byte within this time of a request was being closed already.
 const CLOSE_CROSSED: Nanos = Nanos::from_millis(20);
+/// What a server says to an idle connection that it closes (RFC 9110, 15.5.9).
+const REQUEST_TIMEOUT: u16 = 408;
 /// Handshakes side by side; more only wait for the processor.
 const OPENED_AT_ONCE: usize = 16;
 
@@ -37,6 +40,24 @@ pub(super) struct Carrier {
     pub(super) max_body: usize,
     /// Open connections without a request.
     pub(super) idle: Mutex<Vec<Line>>,
+    /// Connections that are being opened ahead.
+    pub(super) opening: AtomicUsize,
+}
+
+/// A connection that is being opened ahead, counted as long as this lives.
+pub(super) struct Opening(Arc<Carrier>);
+
+impl Opening {
+    fn of(carrier: &Arc<Carrier>) -> Self {
+        carrier.opening.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(carrier))
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.0.opening.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Carrier {
@@ -54,6 +75,7 @@ impl Carrier {
             reads: Vec::new(),
             end: Nanos::ZERO,
             failure: None,
+            resent: false,
         };
         match self.attempt(&request, &mut exchange).await {
             Ok(end) => exchange.end = end,
@@ -66,8 +88,8 @@ impl Carrier {
     }
 
     /// Sends over an idle connection or a fresh one; gives the instant of the response's last byte. Where a
-    /// close of the idle connection crossed the request on its way, a fresh one carries it; there is no
-    /// other second try, and the time lost counts from the due instant like all time.
+    /// close of the idle connection crossed the request on its way, a fresh one carries it (some servers say 408 before
+    /// they close); there is no other second try, and the time lost counts from the due instant like all time.
     async fn attempt(&self, request: &Outbound, exchange: &mut Exchange) -> Result<Nanos, Failure> {
         if let Some(mut line) = self.take_idle().await {
             match self.talk(&mut line, request, exchange).await {
@@ -75,9 +97,11 @@ impl Carrier {
                     self.put_idle(line).await;
                     return Ok(end);
                 }
+                Err(Failure::Unsolicited(REQUEST_TIMEOUT)) => {}
                 Err(Failure::Cut(_)) if self.crossed(&line.stamps, exchange) => {}
                 Err(failure) => return Err(failure),
             }
+            exchange.resent = line.stamps.wrote().is_some();
         }
         let start = self.stamper.now();
         let deadline = self.stamper.clock().instant(request.due + request.timeout);
@@ -106,20 +130,44 @@ impl Carrier {
         }
         let missing = count.saturating_sub(usable.len());
         self.idle().append(&mut usable);
-        let mut opening = JoinSet::new();
-        for _ in 0..missing {
-            if opening.len() >= OPENED_AT_ONCE
-                && let Some(Ok(opened)) = opening.join_next().await
+        let opening = (0..missing).map(|_| Opening::of(&self)).collect();
+        self.open(opening).await
+    }
+
+    /// The connections to open so that `count` idle ones are fit for use at the instant `by`. For each of them an idle one
+    /// is dropped that is not fit any more by then, if there is one.
+    pub(super) fn renewal(self: &Arc<Self>, count: usize, by: Nanos) -> Vec<Opening> {
+        let is_fit = |line: &Line| by.since(line.stamps.read()) < IDLE_LIMIT;
+        let mut idle = self.idle();
+        let there = idle.iter().filter(|line| is_fit(line)).count();
+        let missing = count.saturating_sub(there.saturating_add(self.opening.load(Ordering::Relaxed)));
+        let mut to_drop = missing;
+        idle.retain(|line| {
+            let keep = to_drop == 0 || is_fit(line);
+            to_drop = to_drop.saturating_sub(usize::from(!keep));
+            keep
+        });
+        (0..missing).map(|_| Opening::of(self)).collect()
+    }
+
+    /// Opens connections, a few at once; gives up at the first failure.
+    pub(super) async fn open(self: Arc<Self>, connections: Vec<Opening>) -> Result<(), Failure> {
+        let mut tasks = JoinSet::new();
+        for opening in connections {
+            if tasks.len() >= OPENED_AT_ONCE
+                && let Some(Ok(opened)) = tasks.join_next().await
             {
-                self.put_idle(opened?).await;
+                opened?;
             }
-            let carrier = Arc::clone(&self);
-            opening.spawn(async move { carrier.endpoint.open(&carrier.stamper).await });
+            tasks.spawn(async move {
+                let carrier = &opening.0;
+                let line = carrier.endpoint.open(&carrier.stamper).await?;
+                carrier.put_idle(line).await;
+                Ok::<_, Failure>(())
+            });
         }
-        while let Some(opened) = opening.join_next().await {
-            if let Ok(opened) = opened {
-                self.put_idle(opened?).await;
-            }
+        while let Some(opened) = tasks.join_next().await {
+            opened.unwrap_or(Ok(()))?;
         }
         Ok(())
     }
@@ -136,6 +184,7 @@ impl Carrier {
 
     async fn put_idle(&self, mut line: Line) {
         if line.is_usable().await {
+            line.was_idle = true;
             self.idle().push(line);
         }
     }
@@ -160,12 +209,18 @@ impl Carrier {
 
     /// The conversation itself; gives the instant of the response's last byte.
     async fn converse(&self, line: &mut Line, request: &Outbound, exchange: &mut Exchange) -> Result<Nanos, Failure> {
-        let Line { sender, driver, stamps, .. } = line;
+        let Line { sender, driver, stamps, was_idle, .. } = line;
         let message = Full::new(request.body.clone());
         let message = self.endpoint.request(request.path, &request.request_id, message).map_err(|error| cut(&error))?;
         let response = driver.until(sender.send(message)).await.map_err(|error| cut(&error))?;
+        let status = response.status().as_u16();
+        let closing = *was_idle && status == REQUEST_TIMEOUT;
+        let crossed = || stamps.wrote().is_some_and(|wrote| stamps.read().since(wrote) < CLOSE_CROSSED);
+        if stamps.is_unasked() || (closing && crossed()) {
+            return Err(Failure::Unsolicited(status));
+        }
         exchange.head = Some(stamps.read());
-        exchange.status = Some(response.status().as_u16());
+        exchange.status = Some(status);
         let framed = sender.frames_bodies()
             || [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|name| response.headers().contains_key(name));
         let mut body = response.into_body();
@@ -213,6 +268,6 @@ async fn watch(stamps: &Stamps, clock: Clock, request: &Outbound) -> Failure {
     }
 }
 
-fn cut(error: &dyn std::error::Error) -> Failure {
-    Failure::Cut(cause(error))
+fn cut(error: &(dyn std::error::Error + 'static)) -> Failure {
+    failure(error, Failure::Cut)
 }

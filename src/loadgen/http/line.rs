@@ -37,6 +37,8 @@ pub(super) struct Stamps {
     wrote: AtomicU64,
 }
 
+/// A stamp may be wrong by so much without anything being wrong: the wall clock is slewed, and small steps go unseen.
+const STAMP_ERROR: Nanos = Nanos::from_micros(100);
 /// No request byte was written yet.
 const UNWRITTEN: u64 = u64::MAX;
 
@@ -64,9 +66,18 @@ impl Stamps {
         self.wrote.store(UNWRITTEN, Ordering::Relaxed);
     }
 
-    /// When the newest bytes arrived.
+    /// When the newest bytes arrived: never before the request was written that they answer.
     pub(super) fn read(&self) -> Nanos {
+        self.arrived().max(self.wrote().unwrap_or_default())
+    }
+
+    fn arrived(&self) -> Nanos {
         Nanos(self.read.load(Ordering::Relaxed))
+    }
+
+    /// Whether the newest bytes lay there before the request was written: then they are no answer to it.
+    pub(super) fn is_unasked(&self) -> bool {
+        self.wrote().is_none_or(|wrote| self.arrived() + STAMP_ERROR < wrote)
     }
 
     /// When the request's first byte was handed to the socket.
@@ -151,6 +162,8 @@ pub(super) struct Line {
     pub(super) stamps: Arc<Stamps>,
     /// How long its TLS handshake took.
     pub(super) tls: Option<Nanos>,
+    /// Whether it was open without a request for a while, so that the server may have begun to close it.
+    pub(super) was_idle: bool,
 }
 
 /// hyper's handle for requests, by version of HTTP.
@@ -233,7 +246,7 @@ impl Line {
         let bell = Arc::new(Bell::default());
         let waker = Arc::clone(&bell).into();
         let driver = Driver { connection: Some(connection), tasks: Vec::new(), spawned, bell, waker };
-        Ok(Self { sender, driver, stamps, tls })
+        Ok(Self { sender, driver, stamps, tls, was_idle: false })
     }
 
     /// Whether a request may be sent now. A connection between two requests is ready at once, or the
@@ -281,5 +294,30 @@ impl Driver {
             fresh.retain_mut(|task| task.as_mut().poll(cx).is_pending());
             self.tasks.append(&mut fresh);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loadgen::http::clock::Clock;
+
+    #[test]
+    fn bytes_from_before_a_request_are_no_answer_to_it_and_no_answer_is_stamped_before_its_request() {
+        let stamps = Stamps::new(Arc::new(Stamper::new(Clock::start())));
+        let at = |us| Nanos::from_micros(us);
+        stamps.read.store(at(1_000).0, Ordering::Relaxed);
+        stamps.arm();
+        assert!(stamps.is_unasked(), "nothing was asked at all");
+        stamps.handed_over(at(1_050));
+        assert!(!stamps.is_unasked(), "within the error of a stamp");
+        assert_eq!(stamps.read(), at(1_050));
+        stamps.arm();
+        stamps.handed_over(at(5_000));
+        assert!(stamps.is_unasked());
+        assert_eq!(stamps.read(), at(5_000));
+        stamps.read.store(at(6_000).0, Ordering::Relaxed);
+        assert!(!stamps.is_unasked());
+        assert_eq!(stamps.read(), at(6_000));
     }
 }

@@ -1,7 +1,7 @@
 //! The transport in real time: HTTP/1.1 or HTTP/2 over sockets of our own, plain or TLS.
 //!
-//! - Connections are opened before a cell's clock starts and are used again after a response was read to
-//!   its end. A request that has to open one records how long that took.
+//! - Connections are opened before a cell's clock starts, and anew ahead of requests that come after silence; they are used
+//!   again after a response was read to its end. A request that has to open one records how long that took.
 //! - Bytes are stamped below TLS and HTTP: by the kernel when they arrive (Linux), else when the socket is read;
 //!   never when a task gets to look at them.
 //! - Nothing is compressed, no redirect is followed, and no proxy is used but the one that the target names: a measured
@@ -25,7 +25,7 @@ mod tls;
 mod tunnel;
 mod worker;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
@@ -95,6 +95,7 @@ impl HttpTransport {
                 stamper: Arc::new(Stamper::new(clock)),
                 max_body,
                 idle: Mutex::default(),
+                opening: AtomicUsize::default(),
             }),
             epoch: Arc::new(watch::Sender::new(0)),
             ended: sender,
@@ -166,6 +167,20 @@ impl Transport for HttpTransport {
         if let Err(failure) = prepared {
             tracing::warn!("connections could not be opened ahead: {failure:?}");
         }
+    }
+
+    fn renew(&mut self, idle: usize, by: Nanos) {
+        let carrier = &self.launcher.carrier;
+        let connections = carrier.renewal(idle, by);
+        if connections.is_empty() {
+            return;
+        }
+        let opened = Arc::clone(carrier).open(connections);
+        self.worker.handle().spawn(async move {
+            if let Err(failure) = opened.await {
+                tracing::warn!("connections could not be opened ahead: {failure:?}");
+            }
+        });
     }
 
     fn submit(&mut self, request: Outbound) {

@@ -92,6 +92,7 @@ impl Passing {
             | Refused::NoSuchPath { .. }
             | Refused::NotStreaming { .. }
             | Refused::WrongDialect { .. }
+            | Refused::OwnHost { .. }
             | Refused::Interrupted => false,
         };
         if may { Self::May } else { Self::Stays }
@@ -146,6 +147,7 @@ fn judge(trial: &Trial<'_>, exchange: &Exchange, decoded: &Decoded) -> Result<Ve
         Outcome::TimedOut | Outcome::Stalled => Err(Refused::Silent { limit: trial.timeout }),
         Outcome::HttpError | Outcome::Shed => Err(refusal(trial, exchange.status.unwrap_or_default(), cause)),
         Outcome::InStreamError => Err(Refused::Other { cause }),
+        Outcome::ClientFault => Err(Refused::OwnHost { cause }),
         Outcome::Empty if decoded.finish.is_some() => Err(Refused::Nothing { cause }),
         Outcome::Malformed | Outcome::Truncated | Outcome::Empty => {
             let start = exchange.body.trim_ascii_start().first();

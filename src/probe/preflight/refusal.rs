@@ -18,6 +18,12 @@ pub enum Refused {
         /// Why.
         cause: String,
     },
+    /// The load generator's own host has no room for a connection.
+    #[error("no request can be sent from here: {cause}")]
+    OwnHost {
+        /// What it refused, and what to do.
+        cause: String,
+    },
     /// No TLS.
     #[error("the TLS handshake failed: {cause}; check http or https in the url, and `ca_file` for a private CA")]
     Tls {

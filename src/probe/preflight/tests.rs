@@ -37,6 +37,7 @@ fn response(status: Option<u16>, pieces: &[&str], failure: Option<Failure>) -> E
         reads: Vec::new(),
         end: Nanos::from_millis(100),
         failure,
+        resent: false,
     };
     for (at, piece) in (1..).zip(pieces) {
         exchange.body.extend_from_slice(piece.as_bytes());
@@ -100,6 +101,7 @@ fn the_usual_mistakes_are_one_sentence_each() {
     assert_eq!(failed(Failure::Connect(cause())), Refused::Unreachable { cause: cause() });
     assert_eq!(failed(Failure::Tls(cause())), Refused::Tls { cause: cause() });
     assert!(matches!(failed(Failure::Cut(cause())), Refused::Closed { .. }));
+    assert!(matches!(failed(Failure::Client(cause())), Refused::OwnHost { cause } if cause.contains("ulimit -n")));
     let broken = |failure| look(None, response(Some(200), &[TOKEN, TOKEN], failure)).unwrap_err();
     assert!(matches!(broken(Some(Failure::Cut(cause()))), Refused::Cut { .. }), "there was an answer");
     assert!(matches!(broken(None), Refused::Cut { .. }));

@@ -4,11 +4,13 @@
 mod amount;
 mod applies;
 mod client;
+mod client_fault;
 mod comparable;
 mod completeness;
 mod garbage;
 mod hidden;
 mod records;
+mod resent;
 mod server;
 mod steady;
 mod tokens;
@@ -25,6 +27,7 @@ use crate::verdict::case::Case;
 use crate::verdict::judgement::{Finding, Verdict};
 
 pub(super) use crate::verdict::rules::applies::does_not_apply;
+pub(super) use crate::verdict::rules::resent::notes as resent_notes;
 pub(super) use crate::verdict::rules::server::notes as server_notes;
 pub(super) use crate::verdict::rules::tokens::notes as token_notes;
 
@@ -43,6 +46,7 @@ type RunRule = fn(&Run, &CellValidity) -> Option<Fault>;
 /// What a run must fulfil to count in a cell. The first that it breaks is reported.
 const RUN_RULES: &[RunRule] = &[
     completeness::interrupted,
+    client_fault::refused,
     completeness::attempted,
     records::contradictory,
     records::out_of_order,
@@ -66,6 +70,7 @@ const MEASUREMENT_RULES: &[MeasurementRule] = &[
     amount::faulty_runs,
     hidden::hidden,
     garbage::malformed,
+    resent::resent,
     steady::steady,
 ];
 

@@ -65,6 +65,8 @@ pub(super) struct Answer {
     /// A piece of a tool call came.
     pub(super) called: bool,
     pub(super) tokens: Tokens,
+    /// The highest number of a choice, from 0.
+    last_choice: u32,
     /// Tokens of the text, by the tokenizer.
     of_text: Option<u32>,
     /// For a dialect whose events repeat the text so far: that text, and whether they do.
@@ -113,6 +115,18 @@ impl Answer {
     /// Whether the end mark came.
     pub(super) fn ended(&self) -> bool {
         self.stage == Stage::Ended
+    }
+
+    /// Takes the number of a choice, from 0. Each choice has the wanted length.
+    pub(super) fn choice(&mut self, index: Option<Count>) {
+        if let Some(Count::Tokens(index)) = index {
+            self.last_choice = self.last_choice.max(index);
+        }
+    }
+
+    /// How many choices the answer has.
+    pub(super) const fn choices(&self) -> u32 {
+        self.last_choice.saturating_add(1)
     }
 
     /// Takes a finish reason; empty for none.

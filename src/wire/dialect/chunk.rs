@@ -20,6 +20,8 @@ pub(super) struct Chunk<'a, C> {
 
 /// What a dialect's choice says, in the words of all dialects.
 pub(super) trait Choice {
+    /// Its number among the choices of the request, from 0.
+    fn index(&self) -> Option<Count>;
     /// The piece of the answer.
     fn said(&self) -> Said<'_>;
     /// Finish reason; empty for none.
@@ -37,6 +39,7 @@ impl<C: Choice> Chunk<'_, C> {
         let mut content = false;
         let mut listed: Option<u32> = None;
         for choice in self.choices.iter().flatten() {
+            answer.choice(choice.index());
             content |= answer.say(&choice.said());
             answer.finished(choice.finish());
             listed = match (listed, choice.tokens()) {

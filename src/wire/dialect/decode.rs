@@ -28,13 +28,14 @@ impl Dialect {
     /// Decodes what came back for a request. Where the server does not tell its tokens, `tokenizer` counts those of the
     /// text; where it does, the two are compared.
     pub fn decode_with(&self, tokenizer: Option<&Tokenizer>, exchange: &Exchange, wanted: Wanted) -> Decoded {
-        let mut reader = Reader { dialect: *self, answer: Answer::default(), recognised: false };
+        let mut reader = Reader { dialect: *self, answer: Answer::default(), recognised: false, cut: false };
         let mut refused =
             exchange.status.filter(|status| !(200..300).contains(status)).map(|status| refusal(status, &exchange.body));
         if refused.is_none() {
             refused = reader.read(exchange).err();
         }
         let (tokens_from, output) = reader.answer.settle(tokenizer);
+        let wanted = Wanted { output_tokens: wanted.output_tokens.saturating_mul(reader.answer.choices()), ..wanted };
         let finding = refused.unwrap_or_else(|| reader.judge(exchange, wanted, (tokens_from, output)));
         let Reader { answer, .. } = reader;
         let doubt = finding.outcome.is_ok().then(|| answer.tokens.doubt(wanted.output_tokens, &answer.shown()));
@@ -80,6 +81,8 @@ struct Reader {
     answer: Answer,
     /// Whether the body looks like a stream of the dialect's framing at all.
     recognised: bool,
+    /// The body ends inside an event.
+    cut: bool,
 }
 
 impl Reader {
@@ -106,12 +109,25 @@ impl Reader {
                 }
             }
         }
-        let last = frames.finish().ok().flatten().map_or(Ok(()), |event| self.event(event));
+        // What is left may be a whole event that lacks its blank line, or the beginning of one.
+        self.cut = frames.is_inside();
+        let last = frames.finish().ok().flatten().map(|event| {
+            let says = !event.data.trim_ascii().is_empty();
+            self.event(event).map(|()| says)
+        });
         self.recognised = frames.recognised();
         match last {
+            None => Ok(()),
+            Some(Ok(says)) => {
+                self.cut &= !says;
+                Ok(())
+            }
             // Half an event is a cut stream, not a broken one.
-            Err(Finding { outcome: Outcome::Malformed, .. }) | Ok(()) => Ok(()),
-            Err(reported) => Err(reported),
+            Some(Err(Finding { outcome: Outcome::Malformed, .. })) => {
+                self.cut = true;
+                Ok(())
+            }
+            Some(Err(reported)) => Err(reported),
         }
     }
 
@@ -151,7 +167,9 @@ impl Reader {
         }
         // Chunks may hold several tokens, and tokens may have no text: without usage neither count proves anything against
         // the finish reason.
-        let excused = source != TokenSource::Usage && self.answer.finish.as_deref().is_none_or(is_limit);
+        // An interface whose end is the response's may have no finish reason.
+        let limited = self.answer.finish.as_deref().map_or(self.dialect.end == End::Close, is_limit);
+        let excused = source != TokenSource::Usage && limited;
         if wanted.forced && output < wanted.output_tokens && !excused {
             let detail = format!("{output} of {} tokens, finish reason {finish}", wanted.output_tokens);
             return Finding::new(Outcome::WrongLength, &detail);
@@ -160,9 +178,10 @@ impl Reader {
     }
 
     /// Whether all of the answer came: its end mark; or, in a response that ended in order, all that is said before
-    /// the mark, the finish reason and the usage; or content, for a dialect without a mark.
+    /// the mark, the finish reason and the usage; or content, for a dialect without a mark. A response that ends inside
+    /// an event did not end in order, whatever the connection says.
     fn whole(&self, exchange: &Exchange) -> bool {
-        let in_order = exchange.failure.is_none() && exchange.status.is_some();
+        let in_order = exchange.failure.is_none() && exchange.status.is_some() && !self.cut;
         let said_all = match self.dialect.end {
             End::Done => self.answer.stage == Stage::Complete,
             End::Own(_) => false,
@@ -183,6 +202,12 @@ impl Reader {
                 let mark = match self.dialect.end {
                     End::Done => DONE,
                     End::Own(mark) => mark,
+                    End::Close if self.cut => {
+                        return Finding::new(
+                            Outcome::Truncated,
+                            &format!("the stream ended inside an event {}", so_far()),
+                        );
+                    }
                     End::Close => {
                         return Finding::new(Outcome::Empty, &format!("a response without content {}", so_far()));
                     }
@@ -211,9 +236,13 @@ fn refusal(status: u16, body: &[u8]) -> Finding {
 
 /// A success whose body is no event stream: the server's error in plain JSON, or another API's answer.
 fn no_stream(body: &[u8]) -> Finding {
-    match error_in(body) {
-        Some(message) => Finding::new(Outcome::InStreamError, &message),
-        None => Finding {
+    match (error_in(body), compression(body)) {
+        (Some(message), _) => Finding::new(Outcome::InStreamError, &message),
+        (None, Some(name)) => Finding {
+            hint: Some("no compression was asked for: turn `content-encoding` off in the server or its gateway"),
+            ..Finding::new(Outcome::Malformed, &format!("not an event stream: the body is compressed ({name})"))
+        },
+        (None, None) => Finding {
             hint: Some(
                 "the answer is not a stream: check the target's `url` and `api`, and that nothing turns `stream` off",
             ),
@@ -222,11 +251,31 @@ fn no_stream(body: &[u8]) -> Finding {
     }
 }
 
+/// What a body is compressed with, where it shows.
+fn compression(body: &[u8]) -> Option<&'static str> {
+    let marks: [(&[u8], _); 5] = [
+        (&[0x1f, 0x8b], "gzip"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
+        (&[0x78, 0x01], "deflate"),
+        (&[0x78, 0x9c], "deflate"),
+        (&[0x78, 0xda], "deflate"),
+    ];
+    marks.into_iter().find(|(mark, _)| body.starts_with(mark)).map(|(_, name)| name)
+}
+
 fn failed(failure: &Failure, so_far: &str) -> Finding {
     match failure {
+        Failure::Client(why) => Finding {
+            hint: Some("raise the limit of open files (`ulimit -n`), or widen net.ipv4.ip_local_port_range"),
+            ..Finding::new(Outcome::ClientFault, &format!("this host refused: {why}"))
+        },
         Failure::Connect(why) => Finding::new(Outcome::Connection, &format!("no connection: {why}")),
         Failure::Tls(why) => Finding::new(Outcome::Connection, &format!("TLS handshake failed: {why}")),
         Failure::Cut(why) => Finding::new(Outcome::Connection, &format!("connection broke {so_far}: {why}")),
+        Failure::Unsolicited(status) => {
+            let detail = format!("an answer (HTTP {status}) lay there before the request was sent: it answers nothing");
+            Finding::new(Outcome::Malformed, &detail)
+        }
         Failure::TimedOut => Finding::new(Outcome::TimedOut, &format!("not finished within its time limit, {so_far}")),
         Failure::Stalled => Finding::new(Outcome::Stalled, &format!("silent for too long, {so_far}")),
         Failure::TooLarge => Finding::new(Outcome::Malformed, &format!("a response of more than {MAX_BODY} bytes")),

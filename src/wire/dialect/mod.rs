@@ -4,6 +4,8 @@ mod answer;
 mod anthropic;
 mod body;
 mod chunk;
+#[cfg(test)]
+mod cut_tests;
 mod decode;
 mod errors;
 mod field;
@@ -65,7 +67,7 @@ enum Framing {
 }
 
 /// What ends a whole stream.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     /// The event `[DONE]`.
     Done,

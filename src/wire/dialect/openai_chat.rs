@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use crate::wire::dialect::answer::{Answer, Problem, Said};
 use crate::wire::dialect::body::Shape;
 use crate::wire::dialect::chunk::{Choice, Chunk, listed};
-use crate::wire::dialect::field::{Listed, Text, either, text};
+use crate::wire::dialect::field::{Count, Listed, Text, either, text};
 use crate::wire::dialect::parts::Content;
 use crate::wire::dialect::{Dialect, End, Framing, Path};
 
@@ -37,6 +37,7 @@ struct ChatChoice<'a> {
     delta: Option<Delta<'a>>,
     #[serde(borrow)]
     finish_reason: Option<Text<'a>>,
+    index: Option<Count>,
     token_ids: Option<Listed>,
     logprobs: Option<Listed>,
 }
@@ -58,6 +59,10 @@ struct Delta<'a> {
 }
 
 impl Choice for ChatChoice<'_> {
+    fn index(&self) -> Option<Count> {
+        self.index
+    }
+
     fn said(&self) -> Said<'_> {
         let Some(delta) = &self.delta else { return Said::default() };
         let (answer, thought) =

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::wire::dialect::answer::{Answer, Problem, Said};
 use crate::wire::dialect::body::Shape;
 use crate::wire::dialect::chunk::{Choice, Chunk, listed};
-use crate::wire::dialect::field::{Listed, Text, text};
+use crate::wire::dialect::field::{Count, Listed, Text, text};
 use crate::wire::dialect::{Dialect, End, Framing, Path};
 
 /// The dialect. The prompt is sent as it is; no chat template is applied.
@@ -35,11 +35,16 @@ struct TextChoice<'a> {
     text: Option<Text<'a>>,
     #[serde(borrow)]
     finish_reason: Option<Text<'a>>,
+    index: Option<Count>,
     token_ids: Option<Listed>,
     logprobs: Option<Listed>,
 }
 
 impl Choice for TextChoice<'_> {
+    fn index(&self) -> Option<Count> {
+        self.index
+    }
+
     fn said(&self) -> Said<'_> {
         Said { answer: text(self.text.as_ref()), ..Said::default() }
     }

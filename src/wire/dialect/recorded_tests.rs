@@ -90,6 +90,7 @@ pub(super) fn decode(api: Api, body: &[u8], piece: usize) -> Decoded {
         reads,
         end: Nanos::from_secs(100_000),
         failure: None,
+        resent: false,
     };
     dialect::of(api).decode(&exchange, Wanted { output_tokens: u32::MAX, forced: false })
 }

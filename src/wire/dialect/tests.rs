@@ -24,7 +24,8 @@ pub(super) fn exchange<T: AsRef<[u8]>>(pieces: &[T]) -> Exchange {
     }
     let end = Nanos::from_secs(9);
     let (due, sent, head) = (Nanos::ZERO, Nanos(1), Some(Nanos::from_millis(9)));
-    Exchange { id: 1, due, sent, connect: None, tls: None, status: Some(200), head, body, reads, end, failure: None }
+    let (connect, tls, status, failure, resent) = (None, None, Some(200), None, false);
+    Exchange { id: 1, due, sent, connect, tls, status, head, body, reads, end, failure, resent }
 }
 
 /// The frames of some events, one piece each.
@@ -304,6 +305,7 @@ fn refusals_carry_the_servers_message_and_a_hint() {
 fn failures_of_the_exchange_keep_what_came_before_them() {
     let content = format!("data: {}\n\n", delta(r#"{"content":"a"}"#));
     for (failure, outcome, detail) in [
+        (Failure::Client("no files".to_owned()), Outcome::ClientFault, "this host refused: no files"),
         (Failure::Cut("reset".to_owned()), Outcome::Connection, "1 content events: reset"),
         (Failure::TimedOut, Outcome::TimedOut, "time limit"),
         (Failure::Stalled, Outcome::Stalled, "silent"),

@@ -1,6 +1,7 @@
 //! The HTTP transport against small scripted servers on the loopback interface.
 
 mod faults;
+mod pool;
 mod ways;
 
 use std::cell::Cell;
