@@ -65,6 +65,9 @@ pub struct Manifest {
     /// The salt of the prompts, where they were salted: with the workload it gives every prompt of the run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub salt: Option<ShortDigest>,
+    /// The most streams at once that `servegate selfcheck` found its host exact with; none where there was no result of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trusted_streams: Option<u32>,
     /// What the numbers depend on.
     pub conditions: Conditions,
     /// Definition ids of the metrics.
@@ -127,6 +130,9 @@ pub struct CellEvidence {
     /// What the server counted meanwhile; none when it was not asked or did not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerEvidence>,
+    /// Why the server's counters could not be read although they were before; then `server` is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters_unread: Option<String>,
 }
 
 /// What the load generator and its host tell about themselves in a cell.

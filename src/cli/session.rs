@@ -207,6 +207,7 @@ impl Session<'_> {
             clock: speaks.clock,
             caches,
             salt,
+            trusted_streams: None,
             conditions: Conditions::clone(&boot.conditions),
             definitions: definitions(),
             cells: Vec::new(),
@@ -375,6 +376,7 @@ fn planned(cell: &PlannedCell) -> CellEvidence {
         connections,
         client: None,
         server: None,
+        counters_unread: None,
     }
 }
 

@@ -91,6 +91,7 @@ impl Session<'_> {
             client: None,
             connections: None,
             server: None,
+            counters_unread: None,
         };
         Manifest {
             format: FORMAT,
@@ -110,6 +111,7 @@ impl Session<'_> {
             clock: ClockKind::Simulated,
             caches: None,
             salt: None,
+            trusted_streams: None,
             conditions: Conditions::new(),
             definitions: Metric::ALL.iter().map(|it| (it.id().to_owned(), it.definition().to_owned())).collect(),
             cells: plan.cells.iter().map(planned).collect(),

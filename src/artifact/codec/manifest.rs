@@ -167,6 +167,7 @@ pub(crate) mod tests {
                 name: name.clone(),
                 connections: None,
                 server: None,
+                counters_unread: None,
             }
         });
         Manifest {
@@ -187,6 +188,7 @@ pub(crate) mod tests {
             clock: ClockKind::Simulated,
             caches: None,
             salt: None,
+            trusted_streams: None,
             conditions: Conditions::new(),
             definitions: Metric::ALL.iter().map(|m| (m.id().to_owned(), m.definition().to_owned())).collect(),
             cells: cells.collect(),

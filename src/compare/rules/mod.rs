@@ -6,6 +6,7 @@ mod caches;
 mod conditions;
 mod definitions;
 mod identity;
+mod load;
 mod plan;
 mod tokens;
 mod transport;
@@ -16,6 +17,8 @@ mod tests;
 
 use crate::compare::evidence::Evidence;
 use crate::spec::policy::Policy;
+
+pub use load::cause as load_cause;
 
 /// A reason why the sides, or one cell of them, may not be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +50,7 @@ const RULES: &[Rule] = &[
     workload::same_prompts,
     workload::prompts_known,
     workload::same_cache_hits,
+    load::same_load,
     tokens::same_source,
     tokens::same_tokenizer,
     tokens::same_counts,

@@ -174,6 +174,7 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
         client: None,
         connections: None,
         server: None,
+        counters_unread: None,
     };
     Run {
         manifest: Manifest {
@@ -194,6 +195,7 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
             clock: ClockKind::Http,
             caches: None,
             salt: None,
+            trusted_streams: None,
             conditions: BTreeMap::new(),
             definitions: Metric::ALL.iter().map(|m| (m.id().to_owned(), m.definition().to_owned())).collect(),
             cells: cells.iter().map(evidence).collect(),

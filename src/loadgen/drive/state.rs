@@ -293,6 +293,7 @@ impl<'p, 't> State<'p, 't> {
                 connections: shown.connections,
                 client: None,
                 server: None,
+                counters_unread: None,
             }
         };
         self.shown.iter().enumerate().map(of_phase).collect()

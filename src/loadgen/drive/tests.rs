@@ -68,6 +68,7 @@ fn a_closed_loop_keeps_its_requests_in_flight_from_warm_up_to_the_last_end() {
         connections: None,
         client: None,
         server: None,
+        counters_unread: None,
     };
     assert_eq!(only(&driven.evidence), &evidence);
     assert_eq!(transport.spans.last().unwrap().1, Nanos::from_micros(evidence.window_end_us));

@@ -7,6 +7,7 @@ mod client;
 mod comparable;
 mod completeness;
 mod garbage;
+mod load;
 mod records;
 mod server;
 mod steady;
@@ -24,6 +25,8 @@ use crate::verdict::case::Case;
 use crate::verdict::judgement::{Finding, Verdict};
 
 pub(super) use crate::verdict::rules::applies::does_not_apply;
+pub(super) use crate::verdict::rules::client::notes as client_notes;
+pub(super) use crate::verdict::rules::load::notes as load_notes;
 pub(super) use crate::verdict::rules::server::notes as server_notes;
 pub(super) use crate::verdict::rules::tokens::notes as token_notes;
 
@@ -50,6 +53,9 @@ const RUN_RULES: &[RunRule] = &[
     client::saturated,
     client::stolen,
     client::unstamped,
+    client::host_saturated,
+    client::reads_late,
+    client::untrusted,
     server::restarted,
     server::foreign_traffic,
 ];
