@@ -16,8 +16,9 @@ pub(super) fn same_load(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
 }
 
 fn differs(evidence: &Evidence<'_>, cell: &PlannedCell) -> Option<Mismatch> {
-    let baseline = of_side(evidence.reference(), cell)?;
-    let candidate = of_side(evidence.candidate.iter(), cell)?;
+    let of_side = |runs: &mut dyn Iterator<Item = &Run>| runs.filter_map(|run| Slots::of(run, cell)).reduce(Slots::plus);
+    let baseline = of_side(&mut evidence.reference())?;
+    let candidate = of_side(&mut evidence.candidate.iter())?;
     let ratio = candidate.share() / baseline.share();
     if (LEAST_LOAD..=LEAST_LOAD.recip()).contains(&ratio) {
         return None;
@@ -34,10 +35,6 @@ fn differs(evidence: &Evidence<'_>, cell: &PlannedCell) -> Option<Mismatch> {
             cause(&less)
         ),
     })
-}
-
-fn of_side<'a>(runs: impl Iterator<Item = &'a Run>, cell: &PlannedCell) -> Option<Slots> {
-    runs.filter_map(|run| Slots::of(run, cell)).reduce(Slots::plus)
 }
 
 /// Where most of the missing load went, and what to do.
