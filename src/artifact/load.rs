@@ -9,8 +9,10 @@ use crate::base::units::Nanos;
 use crate::plan::request::PlannedCell;
 use crate::spec::workload::Load;
 
-/// Below this share of the offered load a run says so.
+/// Below this share of the offered load a run says so, and sides whose shares are further apart are under different loads.
 pub const LEAST_LOAD: f64 = 0.9;
+/// So much of a request's time may always be missing, in seconds: as late as every request may be sent.
+pub const LOAD_FLOOR: f64 = 1e-3;
 
 /// Where the time of the slots went, in seconds, added up over the successes. A failed request has no last content,
 /// and the error rate is about it.
@@ -24,6 +26,8 @@ pub struct Slots {
     pub connecting: f64,
     /// From the due instant to the sending, without connecting.
     pub late: f64,
+    /// Requests that these are the sums of.
+    pub requests: f64,
 }
 
 impl Slots {
@@ -49,6 +53,7 @@ impl Slots {
             held: record.end.since(last).as_secs(),
             connecting: connecting.as_secs(),
             late: before.since(connecting).as_secs(),
+            requests: 1.0,
         }
     }
 
@@ -60,6 +65,7 @@ impl Slots {
             held: self.held + other.held,
             connecting: self.connecting + other.connecting,
             late: self.late + other.late,
+            requests: self.requests + other.requests,
         }
     }
 
@@ -72,6 +78,16 @@ impl Slots {
     /// requests that were being served (Little 1961).
     pub fn share(&self) -> f64 {
         self.served / self.total()
+    }
+
+    /// What is missing of a request's time on average, in seconds.
+    pub fn missing(&self) -> f64 {
+        (self.total() - self.served) / self.requests.max(1.0)
+    }
+
+    /// Whether so much of the load is missing that it is to be named.
+    pub fn is_low(&self) -> bool {
+        self.share() < LEAST_LOAD && self.missing() > LOAD_FLOOR
     }
 }
 
@@ -155,6 +171,10 @@ mod tests {
         let late = run(|one| Record { sent: later(&one), ..one });
         let slots = Slots::of(&late, &cell(CLOSED)).unwrap();
         assert!((slots.share() - 0.75).abs() < 0.01 && slots.connecting.abs() < 1e-9, "{slots:?}");
+        assert!(slots.is_low() && !Slots::of(&run(|one| one), &cell(CLOSED)).unwrap().is_low());
+        // A tenth of a millisecond is no load, however short the answers are.
+        let short = Slots { served: 0.01, held: 0.002, requests: 20.0, ..Slots::default() };
+        assert!(short.share() < LEAST_LOAD && !short.is_low());
         let connecting = run(|one| Record { sent: later(&one), connect: Some(Nanos::from_millis(19)), ..one });
         let slots = Slots::of(&connecting, &cell(CLOSED)).unwrap();
         assert!((slots.connecting - 0.38).abs() < 1e-9 && slots.late < 0.021, "{slots:?}");

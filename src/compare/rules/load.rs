@@ -1,6 +1,6 @@
 //! The engine was under the same load: as many requests were really being served at once.
 
-use crate::artifact::load::{LEAST_LOAD, Slots};
+use crate::artifact::load::{LEAST_LOAD, LOAD_FLOOR, Slots};
 use crate::artifact::run::Run;
 use crate::base::words::apart;
 use crate::compare::evidence::Evidence;
@@ -20,7 +20,8 @@ fn differs(evidence: &Evidence<'_>, cell: &PlannedCell) -> Option<Mismatch> {
     let baseline = of_side(&mut evidence.reference())?;
     let candidate = of_side(&mut evidence.candidate.iter())?;
     let ratio = candidate.share() / baseline.share();
-    if (LEAST_LOAD..=LEAST_LOAD.recip()).contains(&ratio) {
+    let apart_by = (candidate.missing() - baseline.missing()).abs();
+    if (LEAST_LOAD..=LEAST_LOAD.recip()).contains(&ratio) || apart_by <= LOAD_FLOOR {
         return None;
     }
     let (less, of) = if ratio < 1.0 { (candidate, "candidate") } else { (baseline, "baseline") };

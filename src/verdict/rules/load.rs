@@ -1,7 +1,7 @@
 //! The offered load was on the server. What is missing is said and keeps no run from counting: a server may always end
 //! its responses late, and its sides are then alike. Where they are not, the comparison objects (`load-differs`).
 
-use crate::artifact::load::{LEAST_LOAD, Slots, is_low, sent_in_schedule, waited};
+use crate::artifact::load::{Slots, is_low, sent_in_schedule, waited};
 use crate::base::names::Side;
 use crate::base::words::apart;
 use crate::compare::evidence::name;
@@ -29,7 +29,7 @@ fn unserved(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
     let of = if let Load::Closed { concurrency } = cell.load { Some(concurrency) } else { cell.max_connections };
     let of = f64::from(of?);
     let [served, all] = apart([of * slots.share(), of], 1);
-    (slots.share() < LEAST_LOAD).then(|| {
+    slots.is_low().then(|| {
         format!(
             "load-low: of {all} requests at once {served} were being served on average in {} at {}: {}",
             name(worst.side, worst.run),
@@ -130,7 +130,7 @@ mod tests {
         // Below every limit of a send lag: a slow target allows 5 ms, and its slots lose nothing that counts.
         let late: fn(&mut Record) = |it| it.sent = (it.sent + Nanos::from_millis(4)).min(it.end);
         assert!(!codes(&changed(&[Side::Candidate], late)).contains(&(Verdict::NotComparable, "load-differs")));
-        let slots = Slots { served: 1.0, held: 0.0, connecting: 0.5, late: 0.1 };
+        let slots = Slots { served: 1.0, held: 0.0, connecting: 0.5, late: 0.1, requests: 1.0 };
         assert!(load_cause(&slots).contains("31 % of the time connections were being opened"), "{}", load_cause(&slots));
         let slots = Slots { connecting: 0.0, ..slots };
         assert!(load_cause(&slots).contains("for 9 % of the time the load generator was late"), "{}", load_cause(&slots));

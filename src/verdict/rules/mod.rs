@@ -115,6 +115,13 @@ impl<'a> Screening<'a> {
         seen.map_or_else(|| look(run, &cell.name, Some(cell)).1.is_none(), |seen| seen.fault.is_none())
     }
 
+    /// What the runs tell about a cell that count there, of the sides that belong.
+    pub(super) fn counting(&self, cell: &str, belongs: fn(Side) -> bool) -> impl Iterator<Item = &CellValidity> {
+        let counting =
+            self.seen.iter().filter(move |seen| seen.cell.name == cell && belongs(seen.side) && seen.fault.is_none());
+        counting.filter_map(|seen| seen.validity.as_ref())
+    }
+
     /// The runs that do not count, one sentence each.
     pub(super) fn left_out(&self) -> impl Iterator<Item = String> {
         self.seen.iter().filter_map(|Seen { side, run, cell, fault, .. }| {
