@@ -35,7 +35,8 @@ impl Slots {
     /// connection cap that was reached, and one request at a time after silence.
     pub fn of(run: &Run, cell: &PlannedCell) -> Option<Self> {
         let is_closed = matches!(cell.load, Load::Closed { .. });
-        if !is_closed && !(cell.load.is_open() && waited(run, cell) > 0) {
+        let is_capped = cell.load.is_open() && waited(run, cell) > 0;
+        if !is_closed && !is_capped {
             return None;
         }
         let successes = records(run, cell).filter(|record| record.is_success());

@@ -196,7 +196,9 @@ impl Deployment for Live {
             tokenizer: self.speaks.tokenizer.as_ref(),
         };
         let mut waiting = |limit: Nanos| {
-            tracing::warn!("the target has not answered the first request yet; it has {limit} (a model may be loading)");
+            tracing::warn!(
+                "the target has not answered the first request yet; it has {limit} (a model may be loading)"
+            );
         };
         let cautions = preflight(trial, &mut connect()?, &mut waiting);
         let cautions: Vec<Caution> = cautions.map_err(|error| self.failed(&error))?;

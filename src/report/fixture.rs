@@ -55,7 +55,8 @@ pub(super) fn warned() -> Judgement {
         verdict: Verdict::Warn,
         code: "more-failures",
         cell: Some("c64".to_owned()),
-        message: "7 of 120 requests failed where 0 of 120 did: not shown worse than the margin, look at them".to_owned(),
+        message: "7 of 120 requests failed where 0 of 120 did: not shown worse than the margin, look at them"
+            .to_owned(),
     });
     Judgement { verdict: Verdict::Warn, policies: vec![offline], ..judgement }
 }

@@ -373,7 +373,9 @@ mod tests {
         for exit_policy in [ExitPolicy::Strict, ExitPolicy::Advisory] {
             let report = read(&fixture::warned(), exit_policy);
             assert_eq!((report.failures, report.errors, report.skipped), (0, 0, 1), "the guard is undecided");
-            for (name, case) in ["gate.verdict", "validity.more-failures@c64"].iter().zip(&report.test_suites[0].test_cases) {
+            for (name, case) in
+                ["gate.verdict", "validity.more-failures@c64"].iter().zip(&report.test_suites[0].test_cases)
+            {
                 assert_eq!((case.name.as_str(), outcome_of(case)), (*name, Outcome::Success));
                 assert!(case.system_out.as_ref().unwrap().as_str().starts_with("[WARN]\n"), "{name}");
             }

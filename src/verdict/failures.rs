@@ -56,6 +56,7 @@ fn failures(screening: &Screening<'_>, cell: &str, belongs: fn(Side) -> bool) ->
 mod tests {
     use super::*;
     use crate::artifact::record::Outcome;
+    use crate::artifact::run::Run;
     use crate::base::names::Statistic;
     use crate::compare::synthetic::policy::{check, in_all_cells};
     use crate::compare::synthetic::{Shape, Sides, Traffic};
@@ -68,7 +69,7 @@ mod tests {
     fn judged(policy: &Policy, failed: usize, of_baseline: usize) -> PolicyJudgement {
         let shape = Shape { sessions: 1, controls: 1, candidate: 3, traffic: Traffic::default(), ..Shape::default() };
         let mut sides = Sides::new(shape, |_, _| {});
-        let spoil = |run: &mut crate::artifact::run::Run, failed: usize| {
+        let spoil = |run: &mut Run, failed: usize| {
             for record in run.records.iter_mut().filter(|record| record.cell == "c8").take(failed) {
                 record.outcome = Outcome::Shed;
                 record.chunks.clear();
@@ -105,10 +106,15 @@ mod tests {
     fn what_chance_makes_and_what_the_baseline_does_too_is_no_warning() {
         let policy = in_all_cells(&[(Metric::Tpot, Statistic::P50, 0.1)]);
         // 4 of 120 against none have p = 0.061, and 5 have 0.030.
-        for (failed, of_baseline, warned) in [(0, 0, false), (4, 0, false), (5, 0, true), (7, 5, false), (0, 7, false)] {
+        for (failed, of_baseline, warned) in [(0, 0, false), (4, 0, false), (5, 0, true), (7, 5, false), (0, 7, false)]
+        {
             let found = judged(&policy, failed, of_baseline);
             let verdict = if warned { Verdict::Warn } else { Verdict::Pass };
-            assert_eq!((found.verdict, warnings(&found).len()), (verdict, usize::from(warned)), "{failed} {of_baseline}");
+            assert_eq!(
+                (found.verdict, warnings(&found).len()),
+                (verdict, usize::from(warned)),
+                "{failed} {of_baseline}"
+            );
         }
     }
 

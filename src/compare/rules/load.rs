@@ -16,7 +16,8 @@ pub(super) fn same_load(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
 }
 
 fn differs(evidence: &Evidence<'_>, cell: &PlannedCell) -> Option<Mismatch> {
-    let of_side = |runs: &mut dyn Iterator<Item = &Run>| runs.filter_map(|run| Slots::of(run, cell)).reduce(Slots::plus);
+    let of_side =
+        |runs: &mut dyn Iterator<Item = &Run>| runs.filter_map(|run| Slots::of(run, cell)).reduce(Slots::plus);
     let baseline = of_side(&mut evidence.reference())?;
     let candidate = of_side(&mut evidence.candidate.iter())?;
     let ratio = candidate.share() / baseline.share();

@@ -55,7 +55,7 @@ fn look_at(offered: Option<&[String]>, script: &mut Script) -> Result<Vec<Cautio
     let timeout = Nanos::from_secs(60);
     let (api, model) = (Api::Completions, "m");
     let trial = Trial { api, dialect: &dialect, template: &template, model, offered, timeout, tokenizer: None };
-    preflight(trial, script, &mut |limit| panic!("it waits, up to {limit}"))
+    preflight(trial, script, &mut |_| {})
 }
 
 const TOKEN: &str = "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n";

@@ -61,7 +61,9 @@ pub(super) fn reads_late(run: &Run, validity: &CellValidity) -> Option<Fault> {
     let [late, allowed] = apart([lag, MOST_READ_LAG_MS], 1);
     (lag > MOST_READ_LAG_MS).then(|| Fault {
         code: "client-saturated",
-        seen: format!("read what had arrived {late} ms late (p99) where {allowed} ms are allowed: events share instants"),
+        seen: format!(
+            "read what had arrived {late} ms late (p99) where {allowed} ms are allowed: events share instants"
+        ),
         fix: "give the load generator more CPU or less load",
     })
 }

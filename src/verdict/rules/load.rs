@@ -109,7 +109,10 @@ mod tests {
         assert!(message.contains("in the candidate, for 50 % of the time responses stayed open"), "{message}");
         let other_way = changed(&[Side::Baseline, Side::Control], HELD);
         assert_eq!(codes(&other_way), [(Verdict::NotComparable, "load-differs")]);
-        assert!(other_way.findings[0].message.contains("in the baseline, for 50 % of the time responses"), "more load looks slower");
+        assert!(
+            other_way.findings[0].message.contains("in the baseline, for 50 % of the time responses"),
+            "more load looks slower"
+        );
     }
 
     #[test]
@@ -131,9 +134,17 @@ mod tests {
         let late: fn(&mut Record) = |it| it.sent = (it.sent + Nanos::from_millis(4)).min(it.end);
         assert!(!codes(&changed(&[Side::Candidate], late)).contains(&(Verdict::NotComparable, "load-differs")));
         let slots = Slots { served: 1.0, held: 0.0, connecting: 0.5, late: 0.1, requests: 1.0 };
-        assert!(load_cause(&slots).contains("31 % of the time connections were being opened"), "{}", load_cause(&slots));
+        assert!(
+            load_cause(&slots).contains("31 % of the time connections were being opened"),
+            "{}",
+            load_cause(&slots)
+        );
         let slots = Slots { connecting: 0.0, ..slots };
-        assert!(load_cause(&slots).contains("for 9 % of the time the load generator was late"), "{}", load_cause(&slots));
+        assert!(
+            load_cause(&slots).contains("for 9 % of the time the load generator was late"),
+            "{}",
+            load_cause(&slots)
+        );
     }
 
     #[test]
