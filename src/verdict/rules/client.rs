@@ -8,7 +8,7 @@ use crate::base::units::Nanos;
 use crate::base::words::apart;
 use crate::compare::evidence::name;
 use crate::plan::request::PlannedCell;
-use crate::verdict::rules::{Fault, Screening, Seen};
+use crate::verdict::rules::{Fault, Seen, by_cell};
 use crate::wire::transport::StampSource;
 
 /// The largest share of the host's processor time that its hypervisor may take for others.
@@ -86,9 +86,9 @@ fn read_lag_ms(client: &ClientEvidence) -> Option<f64> {
 
 /// What the host tells that does not keep a run from counting: one sentence a kind, side and cell, about the run that
 /// shows it most.
-pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
+pub(super) fn notes(seen: &[Seen<'_>]) -> Vec<String> {
     let mut notes = vec![];
-    for (cell, seen) in screening.cells() {
+    for (cell, seen) in by_cell(seen) {
         for side in Side::ALL {
             let counting = seen.iter().filter(|seen| seen.side == *side && seen.fault.is_none());
             let counting: Vec<&Seen<'_>> = counting.collect();

@@ -8,12 +8,12 @@ use crate::compare::evidence::name;
 use crate::compare::rules::load_cause;
 use crate::plan::request::PlannedCell;
 use crate::spec::workload::Load;
-use crate::verdict::rules::{Screening, Seen};
+use crate::verdict::rules::{Seen, by_cell};
 
 /// One sentence a side and cell, about the run that shows it most.
-pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
+pub(super) fn notes(seen: &[Seen<'_>]) -> Vec<String> {
     let mut notes = vec![];
-    for (cell, seen) in screening.cells() {
+    for (cell, seen) in by_cell(seen) {
         for side in Side::ALL {
             let of_side: Vec<&Seen<'_>> = seen.iter().filter(|seen| seen.side == *side).collect();
             notes.extend(unserved(cell, &of_side));

@@ -20,14 +20,11 @@ use crate::artifact::validity::CellValidity;
 use crate::base::names::Side;
 use crate::base::units::Nanos;
 use crate::compare::evidence::name;
-use crate::plan::request::PlannedCell;
+use crate::plan::request::{Plan, PlannedCell};
 use crate::verdict::case::Case;
 use crate::verdict::judgement::{Finding, Verdict};
 
 pub(super) use crate::verdict::rules::applies::does_not_apply;
-pub(super) use crate::verdict::rules::client::notes as client_notes;
-pub(super) use crate::verdict::rules::load::notes as load_notes;
-pub(super) use crate::verdict::rules::server::notes as server_notes;
 pub(super) use crate::verdict::rules::tokens::notes as token_notes;
 
 /// Why a run does not count in a cell.
@@ -131,8 +128,27 @@ impl<'a> Screening<'a> {
 
     /// The cells with a check, each with what was seen in it.
     fn cells(&self) -> impl Iterator<Item = (&'a PlannedCell, &[Seen<'a>])> {
-        self.seen.chunk_by(|one, next| ptr::eq(one.cell, next.cell)).filter_map(|seen| Some((seen.first()?.cell, seen)))
+        by_cell(&self.seen)
     }
+}
+
+/// Runs cell by cell.
+fn by_cell<'s, 'a>(seen: &'s [Seen<'a>]) -> impl Iterator<Item = (&'a PlannedCell, &'s [Seen<'a>])> {
+    seen.chunk_by(|one, next| ptr::eq(one.cell, next.cell)).filter_map(|seen| Some((seen.first()?.cell, seen)))
+}
+
+/// What runs tell about themselves that does not keep them from counting.
+pub(super) fn own_notes(seen: &[Seen<'_>]) -> Vec<String> {
+    [client::notes, load::notes, server::notes].iter().flat_map(|notes| notes(seen)).collect()
+}
+
+/// The same of one run by itself, in the cells of its plan.
+pub(super) fn notes_of(run: &Run, plan: &Plan) -> Vec<String> {
+    let seen = plan.cells.iter().map(|cell| {
+        let (validity, fault) = look(run, &cell.name, Some(cell));
+        Seen { side: run.manifest.side, run, cell, validity, fault }
+    });
+    own_notes(&seen.collect::<Vec<_>>())
 }
 
 /// What a run tells about a cell, and the first rule that it breaks there. Without the plan of the cell it is not known

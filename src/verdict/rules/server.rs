@@ -7,7 +7,7 @@ use crate::base::names::{CacheMode, Side};
 use crate::base::words::count;
 use crate::compare::evidence::name;
 use crate::plan::request::{PlannedCell, PlannedRequest};
-use crate::verdict::rules::{Fault, Screening, Seen};
+use crate::verdict::rules::{Fault, Seen, by_cell};
 
 /// The share of prompt tokens that may come from the prefix cache beyond what the plan explains.
 const CACHE_TOLERANCE: f64 = 0.05;
@@ -39,9 +39,9 @@ pub(super) fn foreign_traffic(_: &Run, validity: &CellValidity) -> Option<Fault>
 
 /// What the server's counters tell that does not keep a run from counting: one sentence a kind, side and cell, about
 /// the run that shows it most.
-pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
+pub(super) fn notes(seen: &[Seen<'_>]) -> Vec<String> {
     let mut notes = vec![];
-    for (cell, seen) in screening.cells() {
+    for (cell, seen) in by_cell(seen) {
         for side in Side::ALL {
             let of_side: Vec<&Seen<'_>> = seen.iter().filter(|seen| seen.side == *side).collect();
             notes.extend(unread(cell, &of_side));
