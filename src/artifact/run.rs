@@ -65,6 +65,9 @@ pub struct Manifest {
     /// The salt of the prompts, where they were salted: with the workload it gives every prompt of the run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub salt: Option<ShortDigest>,
+    /// The most streams at once that `servegate selfcheck` found its host exact with; none where there was no result of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trusted_streams: Option<u32>,
     /// What the numbers depend on.
     pub conditions: Conditions,
     /// Definition ids of the metrics.
@@ -131,6 +134,9 @@ pub struct CellEvidence {
     /// over first.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resent: u32,
+    /// Why the server's counters could not be read although they were before; then `server` is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters_unread: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]

@@ -167,7 +167,9 @@ pub fn share(part: usize, whole: usize) -> f64 {
 
 /// The share of cached prompt tokens, over the answers that tell both.
 fn cached_share(records: &[&Record]) -> Option<f64> {
-    let told = records.iter().filter_map(|it| Some((f64::from(it.cached_tokens?), f64::from(it.prompt_tokens?))));
+    let told = records.iter().filter_map(|it| Some((it.cached_tokens?, it.prompt_tokens?)));
+    // No more of a prompt than all of it.
+    let told = told.map(|(cached, all)| (f64::from(cached.min(all)), f64::from(all)));
     let (cached, all) = told.fold((0.0, 0.0), |(cached, all), (one, of)| (cached + one, all + of));
     (all > 0.0).then(|| cached / all)
 }

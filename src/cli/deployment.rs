@@ -208,7 +208,13 @@ impl Deployment for Live {
             timeout: PREFLIGHT_LIMIT,
             tokenizer: self.speaks.tokenizer.as_ref(),
         };
-        let cautions: Vec<Caution> = preflight(trial, &mut connect()?).map_err(|error| self.failed(&error))?;
+        let mut waiting = |limit: Nanos| {
+            tracing::warn!(
+                "the target has not answered the first request yet; it has {limit} (a model may be loading)"
+            );
+        };
+        let cautions = preflight(trial, &mut connect()?, &mut waiting);
+        let cautions: Vec<Caution> = cautions.map_err(|error| self.failed(&error))?;
         let mut cautions: Vec<String> = cautions.iter().map(ToString::to_string).collect();
         // After the first request: some engines show a counter only when it has counted something.
         let meter =

@@ -20,7 +20,7 @@ use crate::cli::terminal::Terminal;
 use crate::cli::trust;
 use crate::store::files::check_writable;
 use crate::store::runs::{StoredRun, read_run};
-use crate::verdict::counting::{Uncounted, uncounted};
+use crate::verdict::counting::{Uncounted, noted, uncounted};
 
 /// Measure a target and keep the runs
 ///
@@ -104,14 +104,15 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     trouble.map_or(Ok(Exit::Success), Err)
 }
 
-/// The table of what was measured, and which runs do not count.
+/// The table of what was measured, which runs do not count, and what else they tell.
 fn show(runs: &[StoredRun], session: &Session<'_>, terminal: &mut Terminal) -> Result<(), CliError> {
-    let (mut rows, mut doubts) = (Vec::new(), Vec::new());
+    let (mut rows, mut doubts, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for stored in runs {
         let run = read_run(&stored.path).map_err(|error| CliError::failed(error.to_string()))?;
         let faults = uncounted(&run, Some(session.plan));
         let number = run.manifest.sequence.saturating_add(1);
         rows.extend(table::rows(&run, session.plan, &faults));
+        notes.extend(noted(&run, session.plan));
         doubts.extend(faults.into_iter().map(|Uncounted { cells, seen, fix }| {
             format!("warning: run {number} does not count at {}: it {seen}; {fix}", cells.join(", "))
         }));
@@ -128,6 +129,9 @@ fn show(runs: &[StoredRun], session: &Session<'_>, terminal: &mut Terminal) -> R
     }
     for doubt in &doubts {
         terminal.warn(doubt);
+    }
+    for note in &notes {
+        terminal.say(&format!("note: {note}"));
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::cli::error::{CliError, Exit};
 use crate::cli::signals::Interrupt;
 use crate::cli::terminal::Terminal;
 use crate::cli::trust::{Load, Trust, store};
+use crate::loadgen::host::make_room;
 use crate::loadgen::selfcheck::{Case, FIRST, Found, Pair, SelfcheckError, measure, server};
 
 /// Loads that are tried, lightest first: streams, and ms between the events of one.
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", default_value = crate::cli::trust::FILE)]
     out: PathBuf,
 
-    /// Try no more streams than this
+    /// Try up to this many streams
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     streams: u32,
 
@@ -46,7 +47,13 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let interrupt = Interrupt::listen()?;
     let program = env::current_exe().map_err(|error| CliError::failed(format!("cannot find itself: {error}")))?;
     let mut loads = Vec::new();
-    for (streams, gap) in CASES.into_iter().filter(|(streams, _)| *streams <= args.streams) {
+    let mut trouble = None;
+    for (streams, gap) in cases(args.streams) {
+        // The server inherits the limit, and has a connection for each of ours.
+        if let Err(error) = make_room(streams.into()) {
+            terminal.warn(&format!("warning: {} and more are not tried: {error}", count(streams, "stream")));
+            break;
+        }
         terminal.say(&format!("{}, an event every {gap} ms each", count(streams, "stream")));
         let mut server = Command::new(&program);
         server.args(["selfcheck", "--serve", &gap.to_string()]);
@@ -57,8 +64,14 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             Err(SelfcheckError::Stopped { .. }) if interrupt.exit().is_some() => {
                 return Err(CliError::interrupted(interrupt.exit().unwrap_or(Exit::Interrupted), "interrupted"));
             }
-            Err(error) => return Err(CliError::failed(error.to_string())),
+            Err(error) => {
+                trouble = Some(CliError::failed(error.to_string()));
+                break;
+            }
         }
+    }
+    if loads.is_empty() {
+        return Err(trouble.unwrap_or_else(|| CliError::failed("nothing was tried")));
     }
     let trust = Trust::of(loads);
     store(&args.out, &trust)?;
@@ -68,7 +81,21 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         terminal.data(shown(&trust).as_bytes())?;
         terminal.say(&format!("kept in {}; `run` and `measure` read it", args.out.display()));
     }
-    Ok(if trust.streams == 0 { Exit::Failed } else { Exit::Success })
+    match trouble {
+        Some(error) => Err(error.hint(format!("the loads before it are kept in {}", args.out.display()))),
+        None => Ok(if trust.streams == 0 { Exit::Failed } else { Exit::Success }),
+    }
+}
+
+/// The usual loads up to `most` streams, and this one: what a plan needs can be tried.
+fn cases(most: u32) -> Vec<(u32, u64)> {
+    let mut cases: Vec<(u32, u64)> = CASES.into_iter().filter(|(streams, _)| *streams <= most).collect();
+    if cases.last().is_none_or(|(streams, _)| *streams < most) {
+        // Beyond the usual loads as many events a second as the largest of them.
+        let gap = CASES.into_iter().find(|(streams, _)| *streams > most).map(|(_, gap)| gap);
+        cases.push((most, gap.unwrap_or_else(|| 50 * u64::from(most.div_ceil(1_000)))));
+    }
+    cases
 }
 
 fn load(case: Case, found: &Found) -> Load {
@@ -106,4 +133,18 @@ fn shown(trust: &Trust) -> String {
         streams => writeln!(text, "this host may be trusted up to {} at once", count(streams, "stream")),
     };
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_tried_after_the_usual_loads_below_it() {
+        assert_eq!(cases(1), [(1, 20)]);
+        assert_eq!(cases(8), [(1, 20), (8, 20)]);
+        assert_eq!(cases(300), [(1, 20), (8, 20), (64, 20), (256, 20), (300, 20)]);
+        assert_eq!(cases(1_000), CASES);
+        assert_eq!(cases(2_500).last(), Some(&(2_500, 150)));
+    }
 }

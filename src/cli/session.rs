@@ -8,7 +8,7 @@ use jiff::{Timestamp, Unit};
 
 use crate::artifact::conditions::Conditions;
 use crate::artifact::record::Record;
-use crate::artifact::run::{CellEvidence, ConnectionCap, FORMAT, Manifest};
+use crate::artifact::run::{CellEvidence, ClockKind, ConnectionCap, FORMAT, Manifest};
 use crate::base::digest::Digest;
 use crate::base::names::{Api, Metric, Side};
 use crate::base::rng::Stream;
@@ -20,6 +20,7 @@ use crate::cli::error::{CliError, Exit};
 use crate::cli::progress::Progress;
 use crate::cli::signals::Interrupt;
 use crate::cli::terminal::Terminal;
+use crate::cli::trust::trusted_streams;
 use crate::loadgen::codec::Codec;
 use crate::loadgen::drive::Stop;
 use crate::loadgen::event::Event;
@@ -30,6 +31,9 @@ use crate::store::files::checked_name;
 use crate::store::runs::{RunError, RunWriter, StoredRun};
 use crate::wire::dialect::{self, Template};
 use crate::wire::tokenizer::Tokenizer;
+
+/// Characters that are kept of why a server's counters could not be read.
+const MOST_CAUSE: usize = 300;
 
 /// What to measure in one session.
 pub(crate) struct Session<'a> {
@@ -184,6 +188,8 @@ impl Session<'_> {
             ));
         }
         let speaks = deployment.speaks();
+        // The simulated engine is measured in virtual time: no host is too slow for it.
+        let trusted_streams = if speaks.clock == ClockKind::Http { trusted_streams()? } else { None };
         let dialect = dialect::of(speaks.api).serving(&speaks.model);
         let template = Template::new(&dialect, &speaks.model, &speaks.extra_body);
         let run = format!("{}-{sequence:02}-{side}", self.name);
@@ -207,6 +213,7 @@ impl Session<'_> {
             clock: speaks.clock,
             caches,
             salt,
+            trusted_streams,
             conditions: Conditions::clone(&boot.conditions),
             definitions: definitions(),
             cells: Vec::new(),
@@ -249,12 +256,21 @@ impl Session<'_> {
         let mut progress = Progress::new(cells, self.runs_after(draft.sequence));
         seen.terminal.start_bar(progress.requests().1, "");
         let start = Instant::now();
-        let mut watch = |event: Event<'_>| seen.watch(&event, &mut progress, start);
+        let mut unread: BTreeMap<String, String> = BTreeMap::new();
+        let mut watch = |event: Event<'_>| {
+            if let Event::CountersUnread { cell, cause } = &event {
+                unread.insert((*cell).to_owned(), cause.chars().take(MOST_CAUSE).collect());
+            }
+            seen.watch(&event, &mut progress, start);
+        };
         let mut sink = |record: Record, text: String| writer.text(&record, &text);
         let passed = pass_with_texts(cells, codec, boot.transport.as_mut(), &mut sink, &mut watch);
-        let Passed { cells, stop } = passed.map_err(|error| {
+        let Passed { mut cells, stop } = passed.map_err(|error| {
             failed(&error).hint(format!("what was measured before is in {}.partial", folder.display()))
         })?;
+        for cell in &mut cells {
+            cell.counters_unread = unread.remove(&cell.name);
+        }
         let manifest = Manifest { cells, complete: stop.is_none(), ..draft };
         let stored = if stop.is_none() { writer.finish(manifest) } else { writer.interrupted(manifest) };
         let stored = stored.map_err(|error| failed(&error))?;
@@ -376,6 +392,7 @@ fn planned(cell: &PlannedCell) -> CellEvidence {
         client: None,
         server: None,
         resent: 0,
+        counters_unread: None,
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::codec::{MAX_TEXT, record_text};
+use crate::base::units::Nanos;
 use crate::cli::error::CliError;
 use crate::loadgen::drive::needed_connections;
 use crate::loadgen::host;
@@ -24,6 +25,8 @@ const MAX: u64 = 1 << 20;
 const MOST_TTFT_US: f64 = 1_000.0;
 /// ... and nearly every instant by less than this.
 const MOST_STAMP_US: f64 = 1_000.0;
+/// No answer of a language model is expected to be whole in less.
+const SHORTEST_ANSWER: Nanos = Nanos::from_millis(100);
 
 /// What a host may be trusted with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -84,25 +87,39 @@ impl Trust {
         Ok(current.then_some(trust))
     }
 
-    /// Refuses a plan with more streams at once than this host was exact with.
+    /// The most streams that were tried.
+    fn tried(&self) -> u32 {
+        self.loads.iter().map(|load| load.streams).max().unwrap_or(0)
+    }
+
+    /// Refuses a plan with more streams at once than this host was exact with, or than were tried.
     fn admit(&self, plan: &Plan) -> Result<(), CliError> {
-        let most = self.loads.iter().map(|load| load.streams).max().unwrap_or(0);
-        // Beyond what was tried nobody knows; the run's own checks judge it.
-        let beyond = |cell: &&PlannedCell| {
-            closed(&cell.load).is_some_and(|streams| streams > self.streams && self.streams < most)
+        let Some((cell, needed)) = plan
+            .cells
+            .iter()
+            .map(|cell| (cell, expected(cell)))
+            .filter(|(_, needed)| *needed > self.streams)
+            .max_by_key(|(_, needed)| *needed)
+        else {
+            return Ok(());
         };
-        match plan.cells.iter().find(beyond) {
-            Some(cell) => {
-                let message = format!(
-                    "cell {} keeps more requests in flight than this host is exact with ({} by `servegate selfcheck`)",
-                    cell.name, self.streams
-                );
-                Err(CliError::failed(message).hint(
-                    "measure from a host with more processors to spare, or repeat `servegate selfcheck` on a quiet one",
-                ))
-            }
-            None => Ok(()),
+        let (name, streams, tried) = (&cell.name, self.streams, self.tried());
+        if streams < tried {
+            let message = format!(
+                "cell {name} keeps more requests in flight than this host is exact with ({streams} by `servegate selfcheck`, \
+                 and it may have {needed})"
+            );
+            return Err(CliError::failed(message).hint(
+                "measure from a host with more processors to spare, repeat `servegate selfcheck` on a quiet one, or lower the \
+                 load (of an open loop, `max_connections`)",
+            ));
         }
+        let message = format!(
+            "cell {name} may have {needed} requests in flight, and `servegate selfcheck` tried this host with {tried} at most"
+        );
+        Err(CliError::failed(message).hint(format!(
+            "run `servegate selfcheck --streams {needed}`, or lower the load (of an open loop, `max_connections`)"
+        )))
     }
 }
 
@@ -130,9 +147,33 @@ fn fits(plan: &Plan) -> Result<(), CliError> {
         .hint("lower `requests` or `output_tokens`, or split the cells into several workloads"))
 }
 
+/// The most streams at once that this host may be trusted with; none where there is no result of it.
+pub(crate) fn trusted_streams() -> Result<Option<u32>, CliError> {
+    Ok(Trust::read(Path::new(FILE))?.map(|trust| trust.streams))
+}
+
 /// Requests in flight of a closed loop.
 fn closed(load: &workload::Load) -> Option<u32> {
     if let workload::Load::Closed { concurrency } = load { Some(*concurrency) } else { None }
+}
+
+/// Requests that a cell has in flight at once, as far as it is known before the target has answered. Of an open loop:
+/// what its cap allows, or what is due before any answer can have ended. How many there are is seen in the run.
+fn expected(cell: &PlannedCell) -> u32 {
+    if !cell.load.is_open() {
+        return closed(&cell.load).unwrap_or(1);
+    }
+    let mut due: Vec<Nanos> =
+        cell.warmup.iter().chain(&cell.requests).map(|request| request.due.unwrap_or_default()).collect();
+    due.sort_unstable();
+    let within = |(place, start): (usize, &Nanos)| {
+        due.iter().skip(place).take_while(|due| due.since(*start) < SHORTEST_ANSWER).count()
+    };
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    match cell.max_connections {
+        Some(cap) => cap.min(number(due.len())),
+        None => number(due.iter().enumerate().map(within).max().unwrap_or(0)),
+    }
 }
 
 /// Keeps a result.
@@ -193,9 +234,38 @@ mod tests {
         trust.admit(&plan(64)).unwrap();
         let error = trust.admit(&plan(65)).unwrap_err();
         assert!(error.message().contains("than this host is exact with (64 by"), "{}", error.message());
-        let all_good = Trust::of(vec![load(1, 1.0, 1.0)]);
-        all_good.admit(&plan(500)).unwrap();
         make_room(8).unwrap();
+    }
+
+    /// A plan of one cell with these keys, 40 requests and no warm-up.
+    fn planned(keys: &str) -> Plan {
+        let text = format!(
+            "servegate: 1\nkind: workload\nname: w\ncells:\n  - {{name: c, {keys}, requests: 40, warmup: 0, prompt_tokens: 8, \
+             output_tokens: 4}}\n"
+        );
+        plan::build(&read_workload("w.yaml", &text).unwrap().value)
+    }
+
+    #[test]
+    fn what_was_never_tried_is_refused_and_says_how_to_try_it() {
+        let all_good = Trust::of(vec![load(1, 1.0, 1.0), load(8, 1.0, 1.0)]);
+        all_good.admit(&planned("concurrency: 8")).unwrap();
+        let error = all_good.admit(&planned("concurrency: 9")).unwrap_err();
+        assert!(error.message().contains("tried this host with 8 at most"), "{}", error.message());
+        assert!(error.hints()[0].contains("selfcheck --streams 9`"), "{:?}", error.hints());
+    }
+
+    #[test]
+    fn an_open_loop_is_refused_where_its_cap_or_its_rate_alone_is_too_much() {
+        let trust = Trust::of(vec![load(1, 1.0, 1.0), load(8, 1.0, 1.0)]);
+        let refused = |keys: &str| trust.admit(&planned(keys)).is_err();
+        // At least a tenth of a second each: 70/s are 7 at once, 400/s are 40.
+        assert!(!refused("rate: 70/s, arrivals: constant"));
+        assert!(refused("rate: 400/s, arrivals: constant"));
+        assert!(!refused("rate: 400/s, arrivals: constant, max_connections: 8"));
+        assert!(refused("rate: 70/s, arrivals: constant, max_connections: 9"), "it may come to that");
+        assert!(refused("rate: 2/s, arrivals: constant, max_connections: 3000"));
+        assert_eq!(expected(&planned("rate: 2/s, arrivals: constant, max_connections: 3000").cells[0]), 40);
     }
 
     #[test]

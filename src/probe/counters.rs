@@ -1,5 +1,6 @@
 //! Reads a deployment's metrics page from a thread of its own, so that asking never holds up whoever asks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -9,13 +10,22 @@ use std::time::{Duration, Instant};
 use crate::base::units::Nanos;
 use crate::probe::control::{Answer, Control};
 use crate::spec::target::MetricsPage;
-use crate::wire::counters::{Meter, Reading, Snapshot};
+use crate::wire::counters::{Meter, Quantity, Reading, Snapshot};
 use crate::wire::exposition;
 
 /// Longest time for one reading.
 const LIMIT: Duration = Duration::from_secs(5);
 /// The interrupt flag is looked at this often.
 const INTERRUPT_CHECK: Duration = Duration::from_millis(20);
+
+/// What never goes away again on the page of a server that goes on.
+const COUNTERS: [(Quantity, &str); 5] = [
+    (Quantity::PromptTokens, "prompt tokens"),
+    (Quantity::GeneratedTokens, "generated tokens"),
+    (Quantity::Preemptions, "preemptions"),
+    (Quantity::CacheQueries, "look-ups in the prefix cache"),
+    (Quantity::CacheHits, "hits of the prefix cache"),
+];
 
 /// An answer, and how long it took.
 type Told = Result<(Answer, Nanos), String>;
@@ -28,6 +38,8 @@ pub struct PageMeter {
     /// Readings that were begun.
     begun: u64,
     model: String,
+    /// Counters that the page has told: they do not go away.
+    known: BTreeSet<Quantity>,
     interrupt: Arc<AtomicBool>,
 }
 
@@ -47,16 +59,9 @@ impl PageMeter {
             MetricsPage::Usual => (control.beside("/metrics"), false),
             MetricsPage::At(place) => (control.beside(place), true),
         };
-        let seen = control.page(&url, LIMIT).and_then(|answer| {
-            let snapshot = Snapshot::of(&exposition::parse(&answer.body), model);
-            if snapshot.is_of_an_engine() {
-                Ok(())
-            } else {
-                Err("it has no counter of an engine that is known".to_owned())
-            }
-        });
+        let seen = control.page(&url, LIMIT).and_then(|answer| snapshot(&answer, model));
         match seen {
-            Ok(()) => Self::start(control, url, model, interrupt).map(Some),
+            Ok(seen) => Self::start(control, url, (model, counters(&seen)), interrupt).map(Some),
             Err(cause) if named => {
                 Err(format!("the server's counters are not read: {url}: {cause}; check `metrics` of the target"))
             }
@@ -67,7 +72,12 @@ impl PageMeter {
         }
     }
 
-    fn start(control: Control, url: String, model: &str, interrupt: Arc<AtomicBool>) -> Result<Self, String> {
+    fn start(
+        control: Control,
+        url: String,
+        (model, known): (&str, BTreeSet<Quantity>),
+        interrupt: Arc<AtomicBool>,
+    ) -> Result<Self, String> {
         let (ask, asked) = channel::<(u64, Instant)>();
         let (tell, told) = channel();
         let work = move || {
@@ -82,7 +92,7 @@ impl PageMeter {
         let thread = thread::Builder::new().name("counters".to_owned()).spawn(work);
         // It ends by itself when its questions end.
         thread.map(drop).map_err(|error| format!("the server's counters are not read: no thread: {error}"))?;
-        Ok(Self { ask, told, begun: 0, model: model.to_owned(), interrupt })
+        Ok(Self { ask, told, begun: 0, model: model.to_owned(), known, interrupt })
     }
 
     /// The answer to the question of this number.
@@ -105,6 +115,24 @@ impl PageMeter {
     }
 }
 
+/// What a page tells, if it is a whole one of an engine.
+fn snapshot(answer: &Answer, model: &str) -> Result<Snapshot, String> {
+    let page = exposition::parse(&answer.body);
+    let snapshot = Snapshot::of(&page, model);
+    if page.cut {
+        Err("it is too long to be read whole".to_owned())
+    } else if snapshot.is_of_an_engine() {
+        Ok(snapshot)
+    } else {
+        Err("it has no counter of an engine that is known".to_owned())
+    }
+}
+
+/// The counters that it tells; levels may come and go.
+fn counters(snapshot: &Snapshot) -> BTreeSet<Quantity> {
+    COUNTERS.iter().map(|(counter, _)| *counter).filter(|counter| snapshot.get(*counter).is_some()).collect()
+}
+
 impl Meter for PageMeter {
     fn begin(&mut self) -> u64 {
         self.begun += 1;
@@ -116,7 +144,12 @@ impl Meter for PageMeter {
 
     fn reading(&mut self, number: u64) -> Result<Reading, String> {
         let (answer, took) = self.answer(number)?;
-        let snapshot = Snapshot::of(&exposition::parse(&answer.body), &self.model);
+        let snapshot = snapshot(&answer, &self.model)?;
+        let told = counters(&snapshot);
+        if let Some((_, name)) = COUNTERS.iter().find(|(it, _)| self.known.contains(it) && !told.contains(it)) {
+            return Err(format!("it no longer tells {name}"));
+        }
+        self.known = told;
         Ok(Reading { snapshot, took, at_unix_s: answer.at_unix_s })
     }
 }
@@ -125,7 +158,6 @@ impl Meter for PageMeter {
 mod tests {
     use super::*;
     use crate::probe::control::tests::{answer, control, server};
-    use crate::wire::counters::Quantity;
 
     fn find(script: fn(usize, &str) -> String, page: &MetricsPage) -> Result<Option<PageMeter>, String> {
         PageMeter::find(control(server(script)), page, "m", Arc::new(AtomicBool::new(false)))
@@ -166,6 +198,36 @@ mod tests {
         let mut meter = find(script, &MetricsPage::Usual).unwrap().unwrap();
         let number = meter.begin();
         assert_eq!(meter.reading(number).unwrap_err(), "it answered 500 Internal Server Error");
+    }
+
+    #[test]
+    fn a_page_that_stops_being_the_engines_is_no_reading() {
+        const PAGE: &str = "vllm:generation_tokens_total 5\nvllm:prompt_tokens_total 7\nvllm:num_requests_running 1\n";
+        fn becomes(script: fn(usize, &str) -> String) -> Result<Reading, String> {
+            let mut meter = find(script, &MetricsPage::Usual).unwrap().unwrap();
+            let number = meter.begin();
+            meter.reading(number)
+        }
+        fn after(number: usize, then: &str) -> String {
+            answer("200 OK", if number == 0 { PAGE } else { then })
+        }
+        let engine = "no counter of an engine";
+        let html: fn(usize, &str) -> String = |number, _| after(number, "<html>sign in</html>");
+        assert!(becomes(html).unwrap_err().contains(engine));
+        assert!(becomes(|number, _| after(number, "")).unwrap_err().contains(engine));
+        assert!(becomes(|number, _| after(number, "\u{1f}\u{8b}\u{8}\0")).unwrap_err().contains(engine));
+        let gone = becomes(|number, _| after(number, "vllm:prompt_tokens_total 8\nvllm:num_requests_running 1\n"));
+        assert_eq!(gone.unwrap_err(), "it no longer tells generated tokens");
+        let bucket = becomes(|number, _| {
+            after(number, "vllm:generation_tokens_total_bucket{le=\"1\"} 3\nvllm:prompt_tokens_total 8\n")
+        });
+        assert_eq!(bucket.unwrap_err(), "it no longer tells generated tokens");
+        // More lines than are read, among them what is looked for.
+        let long = becomes(|number, _| after(number, &format!("{PAGE}{}", "x 1\n".repeat(200_001))));
+        assert!(long.unwrap_err().contains("too long"));
+        // A level may go.
+        let levels = becomes(|number, _| after(number, "vllm:generation_tokens_total 6\nvllm:prompt_tokens_total 8\n"));
+        assert_eq!(levels.unwrap().snapshot.get(Quantity::GeneratedTokens), Some(6.0));
     }
 
     #[test]

@@ -43,6 +43,24 @@ pub(super) fn rich() -> Judgement {
     Judgement { verdict: Verdict::Fail, candidate: "v1.5.0-fp8kv".to_owned(), policies: vec![chat, offline] }
 }
 
+/// A gate that passes but for a warning: more requests fail, and the guard on it is undecided.
+pub(super) fn warned() -> Judgement {
+    let mut judgement = rich();
+    let mut offline = judgement.policies.remove(1);
+    let mut guard = check(Metric::ErrorRate, Statistic::Value, "c64", Verdict::Inconclusive, None);
+    guard.role = Role::Guard;
+    offline.checks.push(guard);
+    offline.verdict = Verdict::Warn;
+    offline.findings.push(Finding {
+        verdict: Verdict::Warn,
+        code: "more-failures",
+        cell: Some("c64".to_owned()),
+        message: "7 of 120 requests failed where 0 of 120 did: not shown worse than the margin, look at them"
+            .to_owned(),
+    });
+    Judgement { verdict: Verdict::Warn, policies: vec![offline], ..judgement }
+}
+
 fn chat_checks() -> Vec<CheckJudgement> {
     use Verdict::{Error, Fail, Inconclusive, Pass, Warn};
     let mut checks = vec![

@@ -369,6 +369,20 @@ mod tests {
     }
 
     #[test]
+    fn a_warning_is_green_and_marked_in_its_own_case_and_in_the_policys() {
+        for exit_policy in [ExitPolicy::Strict, ExitPolicy::Advisory] {
+            let report = read(&fixture::warned(), exit_policy);
+            assert_eq!((report.failures, report.errors, report.skipped), (0, 0, 1), "the guard is undecided");
+            for (name, case) in
+                ["gate.verdict", "validity.more-failures@c64"].iter().zip(&report.test_suites[0].test_cases)
+            {
+                assert_eq!((case.name.as_str(), outcome_of(case)), (*name, Outcome::Success));
+                assert!(case.system_out.as_ref().unwrap().as_str().starts_with("[WARN]\n"), "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn advisory_mode_reddens_nothing_but_what_could_not_be_measured() {
         let report = read(&fixture::rich(), ExitPolicy::Advisory);
         assert_eq!((report.failures, report.errors, report.skipped), (0, 2, 5));

@@ -26,7 +26,8 @@ pub fn render(view: &View<'_>, limit: usize) -> String {
     // Findings first: the checks that one keeps from being judged refer to it.
     let blocking = view.findings().into_iter().map(finding).chain(view.blocking.iter().map(sentence));
     page.block(&format!("### {}\n\n", view.blocking_title()), blocking, "\n");
-    page.block("### What does not block\n\n", view.tolerated.iter().map(sentence), "\n");
+    let tolerated = view.warnings().into_iter().map(finding).chain(view.tolerated.iter().map(sentence));
+    page.block("### What does not block\n\n", tolerated, "\n");
     effects(&mut page, &view.effects);
     page.block(&table_head(view), table_rows(view), "\n</details>\n\n");
     let notes = view.policies.iter().flat_map(|view| {
@@ -208,6 +209,16 @@ mod tests {
             assert!(!outside_code.contains(bad), "{bad}");
         }
         assert!(!page.contains("\n::error") && !page.contains("\n##["));
+    }
+
+    #[test]
+    fn a_warning_stands_among_what_does_not_block() {
+        let judgement = fixture::warned();
+        let page = render(&View::new(&judgement, &fixture::context(ExitPolicy::Strict)), COMMENT_LIMIT);
+        assert!(page.starts_with("## servegate: WARN\n"), "{page}");
+        assert!(!page.contains("### What blocks"), "{page}");
+        let below = page.split("### What does not block\n\n").nth(1).unwrap();
+        assert!(below.starts_with("- **WARN** `more-failures` at `c64`: 7 of 120 requests failed"), "{below}");
     }
 
     proptest! {

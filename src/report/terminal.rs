@@ -6,7 +6,7 @@ use crate::report::effects::{Effects, Mark, Row};
 use crate::report::escape::{terminal as text, without_runner_commands};
 use crate::report::format;
 use crate::report::view::{CheckView, View};
-use crate::verdict::judgement::{Effect, Verdict};
+use crate::verdict::judgement::{Effect, Finding, Verdict};
 
 /// Columns that every line keeps within.
 pub const WIDTH: usize = 80;
@@ -97,19 +97,27 @@ fn attention(screen: &mut Screen, view: &View<'_>) {
     }
     // First: the checks that a finding keeps from being judged refer to it.
     for finding in findings {
-        let cell = finding.cell.as_ref().map(|cell| format!(" at {}", text(cell))).unwrap_or_default();
-        let line = format!("{} {}{cell}: {}", finding.verdict, finding.code, text(&finding.message));
-        screen.paragraph(&line, "  - ", "    ", Some(finding.verdict));
+        found(screen, finding);
     }
     for view in &view.blocking {
         sentence(screen, view);
     }
-    if !view.tolerated.is_empty() {
+    let warnings = view.warnings();
+    if !view.tolerated.is_empty() || !warnings.is_empty() {
         screen.heading("What does not block");
+    }
+    for finding in warnings {
+        found(screen, finding);
     }
     for view in &view.tolerated {
         sentence(screen, view);
     }
+}
+
+fn found(screen: &mut Screen, finding: &Finding) {
+    let cell = finding.cell.as_ref().map(|cell| format!(" at {}", text(cell))).unwrap_or_default();
+    let line = format!("{} {}{cell}: {}", finding.verdict, finding.code, text(&finding.message));
+    screen.paragraph(&line, "  - ", "    ", Some(finding.verdict));
 }
 
 fn sentence(screen: &mut Screen, view: &CheckView<'_>) {
@@ -305,6 +313,16 @@ mod tests {
     #[test]
     fn hostile_text_is_written_as_text() {
         insta::assert_snapshot!("hostile", rendered(&fixture::hostile(&fixture::hostile_texts(), None), false));
+    }
+
+    #[test]
+    fn a_warning_stands_among_what_does_not_block() {
+        let screen = rendered(&fixture::warned(), false);
+        assert!(screen.starts_with("WARN: v1.5.0-fp8kv may ship, with a warning"), "{screen}");
+        assert!(!screen.contains("What blocks"), "{screen}");
+        let below = screen.split("What does not block").nth(1).unwrap();
+        assert!(below.trim_start().starts_with("- warn more-failures at c64: 7 of 120 requests failed"), "{below}");
+        assert!(below.contains("a warning blocks nothing"), "the next step: {below}");
     }
 
     #[test]

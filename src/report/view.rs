@@ -127,10 +127,19 @@ impl View<'_> {
         }
     }
 
-    /// The findings of all policies. What several policies found of one measurement is there once.
+    /// The findings of all policies that block. What several policies found of one measurement is there once.
     pub fn findings(&self) -> Vec<&Finding> {
+        self.unique(|finding| finding.verdict > Verdict::Warn)
+    }
+
+    /// The findings that only warn.
+    pub fn warnings(&self) -> Vec<&Finding> {
+        self.unique(|finding| finding.verdict == Verdict::Warn)
+    }
+
+    fn unique(&self, wanted: fn(&Finding) -> bool) -> Vec<&Finding> {
         let mut findings = Vec::new();
-        for finding in self.policies.iter().flat_map(|view| &view.policy.findings) {
+        for finding in self.policies.iter().flat_map(|view| &view.policy.findings).filter(|finding| wanted(finding)) {
             if !findings.contains(&finding) {
                 findings.push(finding);
             }
@@ -256,7 +265,7 @@ fn headline(judgement: &Judgement, (asked, holds): (ExitPolicy, ExitPolicy)) -> 
     let cause = cause(judgement).filter(|_| matches!(judgement.verdict, Verdict::NotComparable | Verdict::Error));
     let answer = match judgement.verdict {
         Verdict::Pass => format!("PASS: {candidate} may ship"),
-        Verdict::Warn => format!("WARN: {candidate} may ship, with warnings"),
+        Verdict::Warn => format!("WARN: {candidate} may ship, with a warning"),
         Verdict::NotApplicable => format!("NOT APPLICABLE: no policy applies to {candidate}"),
         Verdict::Fail => format!("FAIL: {candidate} is shown worse than its baseline"),
         Verdict::Inconclusive => format!("INCONCLUSIVE: {candidate} is not shown to be inside its margins"),
@@ -332,11 +341,18 @@ fn next_steps(judgement: &Judgement, blocking: &[CheckView<'_>]) -> Vec<String> 
                 .to_owned(),
         );
     }
+    let findings = || judgement.policies.iter().flat_map(|policy| &policy.findings);
+    if findings().any(|finding| finding.verdict == Verdict::Warn) {
+        steps.push(
+            "see what failed before it ships (`outcome` and `detail` in the candidate's records): a warning blocks nothing"
+                .to_owned(),
+        );
+    }
     if let Some(check) = first(Verdict::Inconclusive) {
         let decide = check.to_decide.as_deref().unwrap_or("measure more runs");
         steps.push(format!("to decide {}: {decide}", check.id));
     }
-    let missing = judgement.policies.iter().flat_map(|policy| &policy.findings).any(|f| f.code == "baseline-missing");
+    let missing = findings().any(|finding| finding.code == "baseline-missing");
     if missing {
         steps.push(
             "measure an approved release (servegate measure) and make it the first baseline: servegate baseline \

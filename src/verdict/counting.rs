@@ -1,9 +1,9 @@
-//! Where a run can never count, whatever it is compared with: for those who have just measured it, and for those
+//! Where a run can never count, whatever it is compared with, and what else it tells about itself: for those who have just measured it, and for those
 //! who are about to store it. The rules and the words are those of a decision.
 
 use crate::artifact::run::Run;
 use crate::plan::request::Plan;
-use crate::verdict::rules::{Fault, fault};
+use crate::verdict::rules::{Fault, fault, notes_of};
 
 /// Cells of a run in which it does not count, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,11 @@ pub fn uncounted(run: &Run, plan: Option<&Plan>) -> Vec<Uncounted> {
     found
 }
 
+/// What a run tells about its host, its load and its server that does not keep it from counting, in sentences.
+pub fn noted(run: &Run, plan: &Plan) -> Vec<String> {
+    notes_of(run, plan)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,6 +43,8 @@ mod tests {
     use crate::artifact::codec::samples::streamed;
     use crate::artifact::record::Record;
     use crate::base::units::Nanos;
+    use crate::plan;
+    use crate::spec::read_workload;
 
     fn run(records: Vec<Record>) -> Run {
         Run { manifest: manifest_of(&records), records }
@@ -50,6 +57,21 @@ mod tests {
     #[test]
     fn a_whole_punctual_run_counts_everywhere() {
         assert_eq!(uncounted(&run(healthy()), None), []);
+    }
+
+    #[test]
+    fn what_does_not_keep_a_run_from_counting_is_said_of_it_alone() {
+        let text = "servegate: 1\nkind: workload\nname: w\ncells:\n  - {name: c8, concurrency: 8, requests: 30, \
+                    prompt_tokens: 8, output_tokens: 5}\n";
+        let plan = plan::build(&read_workload("w.yaml", text).unwrap().value);
+        assert_eq!(noted(&run(healthy()), &plan), [""; 0]);
+        let held = healthy().into_iter().map(|one| Record { end: one.end + Nanos::from_millis(80), ..one });
+        let mut held = run(held.collect());
+        held.manifest.cells[0].counters_unread = Some("it answered 500".to_owned());
+        let notes = noted(&held, &plan);
+        assert_eq!((notes.len(), uncounted(&held, Some(&plan)).len()), (2, 0), "{notes:?}");
+        assert!(notes[0].starts_with("load-low: of 8.0 requests at once 4.0 were being served"), "{}", notes[0]);
+        assert!(notes[1].starts_with("counters-unreadable: "), "{}", notes[1]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::compare::conditions::differences;
 use crate::compare::evidence::Evidence;
 use crate::verdict::case::Case;
 use crate::verdict::decide::{contribution, decide};
+use crate::verdict::failures::unguarded;
 use crate::verdict::family::{Corrected, correct};
 use crate::verdict::judgement::{CheckJudgement, Design, Finding, Judgement, PolicyJudgement, Verdict};
 use crate::verdict::notes::notes;
@@ -50,6 +51,11 @@ fn of_policy(case: &Case<'_>) -> PolicyJudgement {
         let code = "nothing-evaluated";
         judgement.findings.push(Finding { verdict: Verdict::Error, code, cell: None, message: message.to_owned() });
         judgement.verdict = Verdict::Error;
+    }
+    let warnings = unguarded(&screening, &judgement.checks);
+    if !warnings.is_empty() {
+        judgement.verdict = judgement.verdict.max(Verdict::Warn);
+        judgement.findings.extend(warnings);
     }
     judgement.sentence = sentence(&judgement, case.policy.decision.alpha_fail);
     judgement

@@ -18,7 +18,8 @@ pub enum Verdict {
     NotApplicable,
     /// Shown to be no worse than the margin.
     Pass,
-    /// Inside the margin, but shown worse and past the policy's warn line.
+    /// Inside the margin, but shown worse and past the policy's warn line. Of a policy also: a guard on the error rate is
+    /// undecided, and more requests fail than by chance.
     Warn,
     /// The interval straddles the margin.
     Inconclusive,
@@ -96,7 +97,7 @@ pub struct PolicyJudgement {
     pub design: Design,
     /// Conditions in which the sides differ.
     pub differences: Vec<Difference>,
-    /// What makes the measurement invalid or incomparable, as a whole or in one cell.
+    /// What makes the measurement invalid or incomparable, as a whole or in one cell; broken invariants, and warnings.
     pub findings: Vec<Finding>,
     /// What a reader must know and no check says: session effect assumed, environment drift, few runs.
     pub notes: Vec<String>,
@@ -125,10 +126,11 @@ pub struct Design {
     pub plan: String,
 }
 
-/// Something that keeps a measurement, or one cell of it, from being judged.
+/// Something that keeps a measurement, or one cell of it, from being judged; an invariant that is broken (`fail`); or
+/// something that no check may hide (`warn`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// `error` or `not_comparable`.
+    /// `error`, `not_comparable`, `fail` or `warn`.
     pub verdict: Verdict,
     /// Stable, kebab-case: `plan-differs`, `not-steady`, `client-saturated`, ...
     pub code: &'static str,

@@ -12,6 +12,7 @@ pub mod reach;
 mod stopped;
 
 mod decide;
+mod failures;
 mod family;
 mod notes;
 mod plans;

@@ -7,7 +7,7 @@ use crate::base::names::Role;
 use crate::compare::conditions::differences;
 use crate::stats::moderated::Flag;
 use crate::verdict::case::Case;
-use crate::verdict::rules::{Screening, resent_notes, server_notes, token_notes};
+use crate::verdict::rules::{Screening, own_notes, resent_notes, token_notes};
 use crate::verdict::states::State;
 use crate::verdict::subjects::Subject;
 use crate::verdict::words::count;
@@ -48,7 +48,7 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
         notes.push(format!("weak: two runs a side and no history, so both errors may reach 7 % instead of 5 %: {ids}"));
     }
     notes.extend(screening.left_out());
-    notes.extend(server_notes(screening));
+    notes.extend(own_notes(&screening.seen));
     notes.extend(token_notes(screening));
     notes.extend(at_once(screening));
     notes.extend(resent_notes(screening));

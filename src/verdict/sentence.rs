@@ -20,7 +20,7 @@ pub(super) fn sentence(judgement: &PolicyJudgement, alpha: f64) -> String {
             let open = open.map_or_else(String::new, |what| format!("; to decide: {what}"));
             format!("{policy} is undecided: {}{open}", named(judgement, alpha))
         }
-        Verdict::Warn => format!("{policy} passes with a warning: {}", named(judgement, alpha)),
+        Verdict::Warn => format!("{policy} passes with a warning: {}", warned(judgement, alpha)),
         Verdict::Pass | Verdict::NotApplicable => passed(judgement),
     }
 }
@@ -37,6 +37,17 @@ fn failing(judgement: &PolicyJudgement, alpha: f64) -> String {
     let broken = broken.map(|finding| finding.message.clone());
     let checks = contributing(judgement).next().map(|_| named(judgement, alpha));
     broken.chain(checks).collect::<Vec<_>>().join("; ")
+}
+
+/// The findings that warn, with their cells, then the checks.
+fn warned(judgement: &PolicyJudgement, alpha: f64) -> String {
+    let findings = judgement.findings.iter().filter(|finding| finding.verdict == Verdict::Warn);
+    let findings = findings.map(|finding| match &finding.cell {
+        Some(cell) => format!("at {cell} {}", finding.message),
+        None => finding.message.clone(),
+    });
+    let checks = contributing(judgement).next().map(|_| named(judgement, alpha));
+    findings.chain(checks).collect::<Vec<_>>().join("; ")
 }
 
 fn named(judgement: &PolicyJudgement, alpha: f64) -> String {

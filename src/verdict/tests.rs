@@ -439,6 +439,25 @@ fn garbage_beyond_the_baselines_fails_without_a_margin_and_the_checks_are_still_
     assert!(garbage(0, 0).findings.is_empty());
 }
 
+/// Codes of the findings and the notes, where every cell of every run tells this of its client.
+fn told(change: impl Fn(&mut ClientEvidence)) -> (Vec<&'static str>, Vec<String>) {
+    let mut sides = Sides::new(Shape::default(), |_, _| {});
+    for cell in sides.all().flat_map(|run| &mut run.manifest.cells) {
+        let mut client = ClientEvidence {
+            stamps: StampSource::Kernel,
+            unaided_reads: 0,
+            read_lag_p99_us: Some(3),
+            clock_steps: 0,
+            resolve_us: Some(40),
+            host: Some(HostEvidence { cores: 2, busy: 0.5, steal: 0.0, own: 0.1 }),
+        };
+        change(&mut client);
+        cell.client = Some(client);
+    }
+    let found = judged(&policy(), &sides);
+    (found.findings.iter().map(|finding| finding.code).collect(), found.notes)
+}
+
 #[test]
 fn a_candidate_that_closes_its_connection_over_most_requests_fails_and_every_second_send_is_said() {
     let closing = |of_candidate: u32, of_baseline: u32| {
@@ -460,21 +479,57 @@ fn a_candidate_that_closes_its_connection_over_most_requests_fails_and_every_sec
 #[test]
 fn a_run_on_a_host_without_time_to_spare_or_with_a_clock_that_jumps_does_not_count() {
     let host = |steal: f64, unaided: u64| {
-        let mut sides = Sides::new(Shape::default(), |_, _| {});
-        for cell in sides.all().flat_map(|run| &mut run.manifest.cells) {
-            cell.client = Some(ClientEvidence {
-                stamps: StampSource::Kernel,
-                unaided_reads: unaided,
-                read_lag_p99_us: Some(3),
-                clock_steps: u64::from(unaided > 0),
-                resolve_us: Some(40),
-                host: Some(HostEvidence { cores: 2, busy: 0.5, steal, own: 0.1 }),
-            });
-        }
-        judged(&policy(), &sides).findings.iter().map(|finding| finding.code).collect::<Vec<_>>()
+        let change = |client: &mut ClientEvidence| {
+            (client.unaided_reads, client.clock_steps) = (unaided, u64::from(unaided > 0));
+            client.host.iter_mut().for_each(|host| host.steal = steal);
+        };
+        told(change).0
     };
     // 240 reads a cell.
     assert!(host(0.09, 2).is_empty());
     assert!(host(0.11, 0).contains(&"host-stolen"));
     assert!(host(0.0, 3).contains(&"clock-fault"));
+}
+
+#[test]
+fn a_busy_host_spoils_the_programs_stamps_and_is_said_where_the_kernel_stamps() {
+    let busy = |stamps: StampSource, busy: f64| {
+        told(move |client| {
+            client.stamps = stamps;
+            client.host.iter_mut().for_each(|host| host.busy = busy);
+        })
+    };
+    let said = |notes: &[String]| notes.iter().filter(|note| note.starts_with("host-busy")).count();
+    let (codes, notes) = busy(StampSource::Kernel, 0.96);
+    assert_eq!((codes.len(), said(&notes)), (0, 6), "three sides, two cells: {notes:?}");
+    let (codes, notes) = busy(StampSource::Program, 0.96);
+    assert!(codes.contains(&"host-saturated") && said(&notes) == 0, "{codes:?} {notes:?}");
+    for stamps in [StampSource::Kernel, StampSource::Program] {
+        let (codes, notes) = busy(stamps, 0.95);
+        assert_eq!((codes.len(), said(&notes)), (0, 0));
+    }
+}
+
+#[test]
+fn late_reads_are_said_and_very_late_ones_spoil_the_run() {
+    let late = |us: u64| told(move |client| client.read_lag_p99_us = Some(us));
+    let said = |notes: &[String]| notes.iter().filter(|note| note.starts_with("reads-late")).count();
+    // 1 % of a TTFT of 200 ms.
+    let (codes, notes) = late(1_900);
+    assert_eq!((codes.len(), said(&notes)), (0, 0));
+    let (codes, notes) = late(2_200);
+    assert_eq!((codes.len(), said(&notes)), (0, 6), "{notes:?}");
+    assert!(late(20_001).0.contains(&"client-saturated"));
+}
+
+#[test]
+fn a_run_with_more_in_flight_than_its_host_is_exact_with_does_not_count() {
+    // Answers take 300 ms and one is due every 100: three at once, and four where the fourth is slow.
+    let codes = |trusted: Option<u32>| {
+        let mut sides = Sides::new(Shape::default(), |_, _| {});
+        sides.all().for_each(|run| run.manifest.trusted_streams = trusted);
+        judged(&policy(), &sides).findings.iter().map(|finding| finding.code).collect::<Vec<_>>()
+    };
+    assert!(codes(None).is_empty() && codes(Some(4)).is_empty());
+    assert!(codes(Some(2)).contains(&"load-untrusted"));
 }

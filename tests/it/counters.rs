@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use servegate::artifact::load::{Slots, sent_in_schedule};
 use servegate::artifact::record::Record;
-use servegate::artifact::run::CellEvidence;
+use servegate::artifact::run::{CellEvidence, Manifest, Run};
 use servegate::artifact::server::{Levels, ServerEvidence, TokenBalance};
 use servegate::base::names::{Api, Side};
 use servegate::base::units::Nanos;
@@ -17,7 +18,7 @@ use servegate::sim::transport::SimTransport;
 use servegate::wire::dialect::{self, Template};
 use servegate::{plan, spec};
 
-use crate::stored::Session;
+use crate::stored::{Session, manifest};
 use crate::support::{Engine, MODEL, Scene, answer, deployment, scripted};
 
 const CELLS: &str = "servegate: 1
@@ -95,6 +96,19 @@ fn the_servers_count_lies_between_what_was_measured_and_what_was_asked_for() {
             assert!(running.start > 5.0 && running.end > 5.0, "the load is on at both borders: {running:?}");
         }
         assert_eq!((server.restarted, server.preemptions, server.cache_queries), (false, Some(0.0), None));
+    }
+}
+
+#[test]
+fn the_simulated_engine_serves_what_is_offered() {
+    for cell in planned(CELLS) {
+        let mut transport = transport(&deployment(6.0));
+        let (cells, records) = passed(&mut transport, &[&cell]);
+        let run = Run { manifest: Manifest { cells, ..manifest("borders") }, records };
+        let share = Slots::of(&run, &cell).map(|slots| slots.share());
+        assert!(share.is_none_or(|share| share > 0.99), "{}: {share:?}", cell.name);
+        assert_eq!(share.is_some(), !cell.load.is_open(), "{}", cell.name);
+        assert_eq!(sent_in_schedule(&run, &cell), cell.load.is_open().then_some((60, 60)), "{}", cell.name);
     }
 }
 

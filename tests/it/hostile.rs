@@ -52,7 +52,7 @@ fn a_refusal_in_hostile_words_is_one_harmless_line() {
             &format!("{{\"data\":[{{\"id\":\"{MESSAGE}\",\"owned_by\":\"vllm\"}}]}}"),
         ),
     });
-    let ended = scene.measure(&url, "--out runs").exits(4).says(&["error: the target refused a small request: "]);
+    let ended = scene.measure(&url, "--out runs").exits(4).says(&["error: the target fails on a small request: "]);
     harmless(&ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 2, "one line and its hint: {}", ended.stderr);
 

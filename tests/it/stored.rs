@@ -92,32 +92,48 @@ impl Session<'_> {
             connections: None,
             server: None,
             resent: 0,
+            counters_unread: None,
         };
         Manifest {
-            format: FORMAT,
-            servegate: env!("CARGO_PKG_VERSION").to_owned(),
             side: self.side,
             release: self.release.to_owned(),
             session: self.name.to_owned(),
             sequence,
             started: format!("2026-01-01T00:00:0{sequence}Z"),
-            workload: plan.workload.clone(),
             plan: plan.fingerprint,
-            restarted: true,
-            time_to_ready_ms: None,
-            api: Api::Chat,
-            forced_length: true,
-            tokenizer: None,
-            clock: ClockKind::Simulated,
-            caches: None,
-            salt: None,
-            conditions: Conditions::new(),
-            definitions: Metric::ALL.iter().map(|it| (it.id().to_owned(), it.definition().to_owned())).collect(),
             cells: plan.cells.iter().map(planned).collect(),
-            complete: false,
-            records: Digest::of(b""),
-            record_count: 0,
-            texts: None,
+            ..manifest(&plan.workload)
         }
+    }
+}
+
+/// A manifest of the simulated engine.
+pub(crate) fn manifest(workload: &str) -> Manifest {
+    Manifest {
+        format: FORMAT,
+        servegate: env!("CARGO_PKG_VERSION").to_owned(),
+        side: Side::Candidate,
+        release: "v1".to_owned(),
+        session: "s".to_owned(),
+        sequence: 0,
+        started: "2026-01-01T00:00:00Z".to_owned(),
+        workload: workload.to_owned(),
+        plan: Digest::of(b"plan"),
+        restarted: true,
+        time_to_ready_ms: None,
+        api: Api::Chat,
+        forced_length: true,
+        tokenizer: None,
+        clock: ClockKind::Simulated,
+        caches: None,
+        salt: None,
+        trusted_streams: None,
+        conditions: Conditions::new(),
+        definitions: Metric::ALL.iter().map(|it| (it.id().to_owned(), it.definition().to_owned())).collect(),
+        cells: vec![],
+        complete: false,
+        records: Digest::of(b""),
+        record_count: 0,
+        texts: None,
     }
 }

@@ -168,6 +168,7 @@ pub(crate) mod tests {
                 connections: None,
                 server: None,
                 resent: 0,
+                counters_unread: None,
             }
         });
         Manifest {
@@ -188,6 +189,7 @@ pub(crate) mod tests {
             clock: ClockKind::Simulated,
             caches: None,
             salt: None,
+            trusted_streams: None,
             conditions: Conditions::new(),
             definitions: Metric::ALL.iter().map(|m| (m.id().to_owned(), m.definition().to_owned())).collect(),
             cells: cells.collect(),

@@ -7,6 +7,7 @@ mod conditions;
 mod defined;
 mod definitions;
 mod identity;
+mod load;
 mod plan;
 mod tokens;
 mod transport;
@@ -17,6 +18,8 @@ mod tests;
 
 use crate::compare::evidence::Evidence;
 use crate::spec::policy::Policy;
+
+pub use load::cause as load_cause;
 
 /// A reason why the sides, or one cell of them, may not be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +52,7 @@ const RULES: &[Rule] = &[
     workload::prompts_known,
     workload::same_cache_hits,
     defined::same_answers,
+    load::same_load,
     tokens::same_source,
     tokens::same_tokenizer,
     tokens::same_counts,

@@ -60,7 +60,11 @@ pub(super) fn same_cache_hits(evidence: &Evidence<'_>, policy: &Policy) -> Vec<M
     if policy.treatment.contains(&Condition::PrefixCaching) {
         return vec![];
     }
-    let tokens = |record: &Record| Some([f64::from(record.cached_tokens?), f64::from(record.prompt_tokens?)]);
+    // No more of a prompt than all of it is cached, whatever the usage counts.
+    let tokens = |record: &Record| {
+        let prompt = record.prompt_tokens?;
+        Some([f64::from(record.cached_tokens?.min(prompt)), f64::from(prompt)])
+    };
     per_cell(evidence, tokens, |cell, baseline, candidate| {
         let [before, now] = apart([100.0 * baseline, 100.0 * candidate], 1);
         ((candidate - baseline).abs() > CACHED_TOLERANCE).then(|| Mismatch {

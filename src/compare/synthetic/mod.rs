@@ -175,6 +175,7 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
         connections: None,
         server: None,
         resent: 0,
+        counters_unread: None,
     };
     Run {
         manifest: Manifest {
@@ -195,6 +196,7 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
             clock: ClockKind::Http,
             caches: None,
             salt: None,
+            trusted_streams: None,
             conditions: BTreeMap::new(),
             definitions: Metric::ALL.iter().map(|m| (m.id().to_owned(), m.definition().to_owned())).collect(),
             cells: cells.iter().map(evidence).collect(),

@@ -325,6 +325,7 @@ impl<'p, 't> State<'p, 't> {
                 client: None,
                 resent: 0,
                 server: None,
+                counters_unread: None,
             }
         };
         self.shown.iter().enumerate().map(of_phase).collect()

@@ -80,6 +80,7 @@ fn a_closed_loop_keeps_its_requests_in_flight_from_warm_up_to_the_last_end() {
         client: None,
         server: None,
         resent: 0,
+        counters_unread: None,
     };
     assert_eq!(only(&driven.evidence), &evidence);
     assert_eq!(transport.spans.last().unwrap().1, Nanos::from_micros(evidence.window_end_us));

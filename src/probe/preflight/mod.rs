@@ -24,6 +24,8 @@ const SHORT: &str = "Answer with one word: yes or no?";
 const HELD_BACK: usize = 8;
 /// A failure that may pass is met so often before it counts.
 const TRIES: u32 = 3;
+/// After so long without an answer it is said what is waited for.
+const SILENCE: Nanos = Nanos::from_secs(5);
 /// Between two tries.
 const PAUSE: Nanos = Nanos::from_millis(250);
 
@@ -47,15 +49,20 @@ pub struct Trial<'a> {
 }
 
 /// Sends one small request and says what is wrong with the target, if anything. A failure that may pass is tried
-/// again: what share of requests fails is for the measurement to say.
+/// again: what share of requests fails is for the measurement to say. A target that is silent for long is told to
+/// `waiting`, with the limit: whoever started this should not have to guess.
 ///
 /// # Errors
 /// See [`Refused`]; a clear refusal at once, the last failure after three.
-pub fn preflight(trial: Trial<'_>, transport: &mut dyn Transport) -> Result<Vec<Caution>, Refused> {
+pub fn preflight(
+    trial: Trial<'_>,
+    transport: &mut dyn Transport,
+    waiting: &mut dyn FnMut(Nanos),
+) -> Result<Vec<Caution>, Refused> {
     let mut before: Option<Refused> = None;
     for tries in 1..=TRIES {
         let due = if before.is_some() { transport.now() + PAUSE } else { transport.now() };
-        match attempt(&trial, transport, u64::from(tries), due) {
+        match attempt(&trial, transport, (u64::from(tries), due), waiting) {
             Ok(mut cautions) => {
                 let retried = before.map(|cause| Caution::Retried { tries, cause: Box::new(cause) });
                 cautions.splice(0..0, retried);
@@ -83,13 +90,15 @@ impl Passing {
         let told = exchange.status == Some(200) && exchange.failure != Some(Failure::TooLarge);
         let may = match refused {
             Refused::Cut { .. } | Refused::Closed { .. } | Refused::Nothing { .. } => true,
-            Refused::Other { .. } => server || told,
+            Refused::Other { .. } | Refused::Failing { .. } | Refused::NotReady { .. } => server || told,
             Refused::Unreachable { .. }
             | Refused::Tls { .. }
             | Refused::Silent { .. }
             | Refused::Unauthorized { .. }
             | Refused::NoSuchModel { .. }
             | Refused::NoSuchPath { .. }
+            | Refused::TooMany { .. }
+            | Refused::OtherProtocol { .. }
             | Refused::NotStreaming { .. }
             | Refused::WrongDialect { .. }
             | Refused::OwnHost { .. }
@@ -102,8 +111,8 @@ impl Passing {
 fn attempt(
     trial: &Trial<'_>,
     transport: &mut dyn Transport,
-    id: u64,
-    due: Nanos,
+    (id, due): (u64, Nanos),
+    waiting: &mut dyn FnMut(Nanos),
 ) -> Result<Vec<Caution>, (Refused, Passing)> {
     let wanted = trial.template.wanted(TOKENS);
     transport.submit(Outbound {
@@ -115,7 +124,11 @@ fn attempt(
         timeout: trial.timeout,
         stall_timeout: trial.timeout,
     });
-    let wake = transport.wait(None);
+    let mut wake = transport.wait(Some(due + SILENCE));
+    if matches!(wake, Wake::Reached) {
+        waiting(trial.timeout);
+        wake = transport.wait(None);
+    }
     transport.abandon();
     match wake {
         Wake::Ended(exchange) => {
@@ -170,6 +183,10 @@ fn refusal(trial: &Trial<'_>, status: u16, cause: String) -> Refused {
         400 | 404 | 422 if missing => no_model(),
         // An engine's own words on an unknown model; an unknown path gets a generic page.
         404 if cause.contains("model") => no_model(),
+        100..=199 => Refused::OtherProtocol { status },
+        429 => Refused::TooMany { cause },
+        502..=504 => Refused::NotReady { cause },
+        500..=599 => Refused::Failing { cause },
         404 | 405 => Refused::NoSuchPath { path: trial.dialect.path().to_owned(), status },
         _ => Refused::Other { cause },
     }

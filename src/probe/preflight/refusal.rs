@@ -66,6 +66,42 @@ pub enum Refused {
         /// HTTP status.
         status: u16,
     },
+    /// 429.
+    #[error(
+        "the target limits requests, and its limit was reached by a single one: {cause}; wait, keep other traffic away, or \
+         raise the limit of the key (a limit that cuts the load off cannot be measured under)"
+    )]
+    TooMany {
+        /// What came.
+        cause: String,
+    },
+    /// 502, 503 or 504.
+    #[error(
+        "the target is up and not ready: {cause}; wait until its model is loaded (`ready` of the target names the path that \
+         tells it), and see whether a gateway in front of it reaches the engine"
+    )]
+    NotReady {
+        /// What came.
+        cause: String,
+    },
+    /// Any other 5xx.
+    #[error(
+        "the target fails on a small request: {cause}; look for this request in the deployment's log, and try without \
+         `extra_body`"
+    )]
+    Failing {
+        /// What came.
+        cause: String,
+    },
+    /// 1xx as the final answer.
+    #[error(
+        "the target wants to speak another protocol ({status}): what listens there is no HTTP interface of an engine; check \
+         the port and the path in the url"
+    )]
+    OtherProtocol {
+        /// HTTP status.
+        status: u16,
+    },
     /// The answer is not a stream.
     #[error("the target did not stream: {cause}; check `api`, and that no `extra_body` field turns `stream` off")]
     NotStreaming {

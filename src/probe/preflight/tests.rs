@@ -55,7 +55,8 @@ fn look_at(offered: Option<&[String]>, script: &mut Script) -> Result<Vec<Cautio
     let template = Template::new(&dialect, "m", &serde_json::Map::new());
     let timeout = Nanos::from_secs(60);
     let (api, model) = (Api::Completions, "m");
-    preflight(Trial { api, dialect: &dialect, template: &template, model, offered, timeout, tokenizer: None }, script)
+    let trial = Trial { api, dialect: &dialect, template: &template, model, offered, timeout, tokenizer: None };
+    preflight(trial, script, &mut |_| {})
 }
 
 const TOKEN: &str = "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n";
@@ -88,7 +89,7 @@ fn a_length_that_is_not_reached_says_how_to_force_it() {
     let api = Api::Llamacpp;
     let trial =
         Trial { api, dialect: &dialect, template: &template, model: "m", offered: None, timeout, tokenizer: None };
-    let cautions = preflight(trial, &mut Script(vec![answer()])).unwrap();
+    let cautions = preflight(trial, &mut Script(vec![answer()]), &mut |_| {}).unwrap();
     let [ignored @ Caution::LengthIgnored { output: 3, .. }] = cautions.as_slice() else { panic!("{cautions:?}") };
     let said = ignored.to_string();
     assert!(said.contains("forces 16 output tokens, and the answer has 3") && said.contains("by itself"), "{said}");
@@ -150,11 +151,61 @@ fn answers_that_are_no_streams_of_the_interface_say_what_to_check() {
     assert!(matches!(answered(404, unknown), Refused::NoSuchModel { .. }));
     let path = "/v1/completions".to_owned();
     assert_eq!(answered(404, "{\"detail\":\"Not Found\"}"), Refused::NoSuchPath { path, status: 404 });
-    assert!(matches!(answered(500, "boom"), Refused::Other { cause } if cause.contains("boom")));
+    assert!(matches!(answered(500, "boom"), Refused::Failing { cause } if cause.contains("boom")));
+    assert!(matches!(answered(418, "boom"), Refused::Other { cause } if cause.contains("boom")));
     assert!(matches!(answered(200, "{\"choices\":[{\"text\":\"whole\"}]}"), Refused::NotStreaming { .. }));
     assert!(matches!(answered(200, "<html>"), Refused::NotStreaming { .. }));
     assert!(matches!(answered(200, "data: 7\n\n"), Refused::WrongDialect { .. }));
     assert!(matches!(answered(200, ""), Refused::WrongDialect { .. }));
+}
+
+#[test]
+fn refusals_for_load_and_trouble_of_the_server_say_what_to_do() {
+    for (status, says) in [
+        (429, "wait, keep other traffic away, or raise the limit"),
+        (500, "look for this request in the deployment's log"),
+        (501, "look for this request in the deployment's log"),
+        (502, "whether a gateway in front of it reaches the engine"),
+        (503, "wait until its model is loaded (`ready` of the target"),
+        (504, "whether a gateway in front of it reaches the engine"),
+        (101, "another protocol (101)"),
+    ] {
+        let said = look(None, response(Some(status), &["{\"error\":\"busy\"}"], None)).unwrap_err().to_string();
+        assert!(said.contains(says) && !said.contains('\n'), "{status}: {said}");
+        assert!(status == 101 || said.contains("busy"), "what the server says is kept: {said}");
+    }
+}
+
+/// Nothing comes before the first instant that is waited for.
+struct Slow {
+    waits: Vec<Option<Nanos>>,
+    then: Script,
+}
+
+impl Transport for Slow {
+    fn now(&self) -> Nanos {
+        Nanos::ZERO
+    }
+    fn submit(&mut self, _request: Outbound) {}
+    fn wait(&mut self, until: Option<Nanos>) -> Wake {
+        self.waits.push(until);
+        if until.is_some() { Wake::Reached } else { self.then.wait(until) }
+    }
+    fn abandon(&mut self) {}
+}
+
+#[test]
+fn a_target_that_is_silent_for_long_is_told_with_the_limit_and_waited_for() {
+    let good = response(Some(200), &[TOKEN, TOKEN, FINISH, USAGE, DONE], None);
+    let mut slow = Slow { waits: vec![], then: Script(vec![good]) };
+    let dialect = dialect::of(Api::Completions);
+    let template = Template::new(&dialect, "m", &serde_json::Map::new());
+    let (api, timeout) = (Api::Completions, Nanos::from_secs(60));
+    let trial =
+        Trial { api, dialect: &dialect, template: &template, model: "m", offered: None, timeout, tokenizer: None };
+    let mut told = vec![];
+    assert_eq!(preflight(trial, &mut slow, &mut |limit| told.push(limit)), Ok(vec![]));
+    assert_eq!((told, slow.waits), (vec![timeout], vec![Some(Nanos::from_secs(5)), None]));
 }
 
 #[test]

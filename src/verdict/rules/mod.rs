@@ -9,6 +9,7 @@ mod comparable;
 mod completeness;
 mod garbage;
 mod hidden;
+mod load;
 mod records;
 mod resent;
 mod server;
@@ -22,13 +23,12 @@ use crate::artifact::validity::CellValidity;
 use crate::base::names::Side;
 use crate::base::units::Nanos;
 use crate::compare::evidence::name;
-use crate::plan::request::PlannedCell;
+use crate::plan::request::{Plan, PlannedCell};
 use crate::verdict::case::Case;
 use crate::verdict::judgement::{Finding, Verdict};
 
 pub(super) use crate::verdict::rules::applies::does_not_apply;
 pub(super) use crate::verdict::rules::resent::notes as resent_notes;
-pub(super) use crate::verdict::rules::server::notes as server_notes;
 pub(super) use crate::verdict::rules::tokens::notes as token_notes;
 
 /// Why a run does not count in a cell.
@@ -55,6 +55,9 @@ const RUN_RULES: &[RunRule] = &[
     client::saturated,
     client::stolen,
     client::unstamped,
+    client::host_saturated,
+    client::reads_late,
+    client::untrusted,
     server::restarted,
     server::foreign_traffic,
 ];
@@ -116,6 +119,13 @@ impl<'a> Screening<'a> {
         seen.map_or_else(|| look(run, &cell.name, Some(cell)).1.is_none(), |seen| seen.fault.is_none())
     }
 
+    /// What the runs tell about a cell that count there, of the sides that belong.
+    pub(super) fn counting(&self, cell: &str, belongs: fn(Side) -> bool) -> impl Iterator<Item = &CellValidity> {
+        let counting =
+            self.seen.iter().filter(move |seen| seen.cell.name == cell && belongs(seen.side) && seen.fault.is_none());
+        counting.filter_map(|seen| seen.validity.as_ref())
+    }
+
     /// The runs that do not count, one sentence each.
     pub(super) fn left_out(&self) -> impl Iterator<Item = String> {
         self.seen.iter().filter_map(|Seen { side, run, cell, fault, .. }| {
@@ -125,8 +135,27 @@ impl<'a> Screening<'a> {
 
     /// The cells with a check, each with what was seen in it.
     fn cells(&self) -> impl Iterator<Item = (&'a PlannedCell, &[Seen<'a>])> {
-        self.seen.chunk_by(|one, next| ptr::eq(one.cell, next.cell)).filter_map(|seen| Some((seen.first()?.cell, seen)))
+        by_cell(&self.seen)
     }
+}
+
+/// Runs cell by cell.
+fn by_cell<'s, 'a>(seen: &'s [Seen<'a>]) -> impl Iterator<Item = (&'a PlannedCell, &'s [Seen<'a>])> {
+    seen.chunk_by(|one, next| ptr::eq(one.cell, next.cell)).filter_map(|seen| Some((seen.first()?.cell, seen)))
+}
+
+/// What runs tell about themselves that does not keep them from counting.
+pub(super) fn own_notes(seen: &[Seen<'_>]) -> Vec<String> {
+    [client::notes, load::notes, server::notes].iter().flat_map(|notes| notes(seen)).collect()
+}
+
+/// The same of one run by itself, in the cells of its plan.
+pub(super) fn notes_of(run: &Run, plan: &Plan) -> Vec<String> {
+    let seen = plan.cells.iter().map(|cell| {
+        let (validity, fault) = look(run, &cell.name, Some(cell));
+        Seen { side: run.manifest.side, run, cell, validity, fault }
+    });
+    own_notes(&seen.collect::<Vec<_>>())
 }
 
 /// What a run tells about a cell, and the first rule that it breaks there. Without the plan of the cell it is not known

@@ -4,9 +4,10 @@ use crate::artifact::run::Run;
 use crate::artifact::server::TokenBalance;
 use crate::artifact::validity::CellValidity;
 use crate::base::names::{CacheMode, Side};
+use crate::base::words::count;
 use crate::compare::evidence::name;
 use crate::plan::request::{PlannedCell, PlannedRequest};
-use crate::verdict::rules::{Fault, Screening, Seen};
+use crate::verdict::rules::{Fault, Seen, by_cell};
 
 /// The share of prompt tokens that may come from the prefix cache beyond what the plan explains.
 const CACHE_TOLERANCE: f64 = 0.05;
@@ -15,7 +16,8 @@ const CACHE_TOLERANCE: f64 = 0.05;
 pub(super) fn restarted(_: &Run, validity: &CellValidity) -> Option<Fault> {
     validity.server.is_some_and(|server| server.restarted).then(|| Fault {
         code: "server-restarted",
-        seen: "met a restart of the server inside the cell: its counters went backwards".to_owned(),
+        seen: "met a restart of the server inside the cell: its process started there, or its counters went backwards"
+            .to_owned(),
         fix: "see in the deployment's log why it restarted, and measure again; where several servers answer behind one \
               URL, set `metrics: none` in the target",
     })
@@ -37,11 +39,12 @@ pub(super) fn foreign_traffic(_: &Run, validity: &CellValidity) -> Option<Fault>
 
 /// What the server's counters tell that does not keep a run from counting: one sentence a kind, side and cell, about
 /// the run that shows it most.
-pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
+pub(super) fn notes(seen: &[Seen<'_>]) -> Vec<String> {
     let mut notes = vec![];
-    for (cell, seen) in screening.cells() {
+    for (cell, seen) in by_cell(seen) {
         for side in Side::ALL {
             let of_side: Vec<&Seen<'_>> = seen.iter().filter(|seen| seen.side == *side).collect();
+            notes.extend(unread(cell, &of_side));
             notes.extend(preempted(cell, &of_side));
             notes.extend(cached(cell, &of_side));
             notes.extend(partial(cell, &of_side));
@@ -55,6 +58,26 @@ pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
 fn most<'s, 'a>(seen: &[&'s Seen<'a>], of: impl Fn(&CellValidity) -> Option<f64>) -> Option<(&'s Seen<'a>, f64)> {
     let values = seen.iter().filter_map(|seen| Some((*seen, of(seen.validity.as_ref()?)?)));
     values.max_by(|(_, one), (_, other)| one.total_cmp(other))
+}
+
+/// Counters that were there before and could not be read: what rests on them was not looked for.
+fn unread(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
+    let cause = |run: &Run| {
+        let evidence = run.manifest.cells.iter().find(|evidence| evidence.name == cell.name)?;
+        Some(evidence.counters_unread.as_ref()?.clone())
+    };
+    let mut found = seen.iter().filter_map(|seen| Some((seen, cause(seen.run)?)));
+    let (first, cause) = found.next()?;
+    let more = match found.count() {
+        0 => String::new(),
+        more => format!(" and in {}", count(more, "other run")),
+    };
+    Some(format!(
+        "counters-unreadable: the server's counters could not be read in {}{more} at {} ({cause}): traffic of others, a \
+         restart inside the cell and preemptions were not looked for, and cache hits only where the answers tell them",
+        name(first.side, first.run),
+        cell.name
+    ))
 }
 
 fn preempted(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
@@ -249,6 +272,28 @@ mod tests {
         // 30 words are shared, and 10 tokens are the template's.
         assert_eq!(told(ServerEvidence { cache_hits: Some(1_760.0), ..honest() }).1, [""; 0]);
         assert!(note(ServerEvidence { cache_hits: Some(1_840.0), ..honest() }).contains("the plan explains 40 %"));
+    }
+
+    #[test]
+    fn a_page_that_could_not_be_read_is_one_note_a_side_and_cell_and_names_what_was_not_checked() {
+        let mut sides = Sides::new(Shape::default(), |_, _| {});
+        for run in &mut sides.candidate[1..] {
+            run.manifest.cells[0].counters_unread = Some("it answered 500".to_owned());
+        }
+        let policy = in_all_cells(&[(Metric::Tpot, Statistic::P50, 0.1)]);
+        let found = judge(&[Case { policy: &policy, evidence: sides.evidence() }]).policies.remove(0);
+        let notes: Vec<_> = found.notes.iter().filter(|note| note.starts_with("counters-unreadable")).collect();
+        assert_eq!((found.verdict, notes.len()), (Verdict::Pass, 1), "{notes:?}");
+        for says in ["and in 3 other runs at c1 (it answered 500)", "traffic of others, a restart", "cache hits only"] {
+            assert!(notes[0].contains(says), "{}", notes[0]);
+        }
+    }
+
+    #[test]
+    fn a_restart_is_told_in_words_that_hold_for_both_of_its_signs() {
+        let (fault, _) = told(ServerEvidence { restarted: true, ..ServerEvidence::default() });
+        let seen = fault.unwrap().seen;
+        assert!(seen.contains("its process started there, or its counters went backwards"), "{seen}");
     }
 
     /// What a judgement says where the cache answered for 90 % of the prompt tokens of this side.

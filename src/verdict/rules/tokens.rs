@@ -103,6 +103,12 @@ pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
              its own around them, or cuts them"
         ));
     }
+    if let Some(spots) = spots(screening, |seen| Some(count(seen, cached_beyond_prompt))) {
+        notes.push(format!(
+            "the usage counts more cached prompt tokens than prompt tokens, in {spots}: one of the two is no count of this \
+             prompt, and all of it is taken for cached; see what the server or its gateway reports as usage"
+        ));
+    }
     for (doubt, meaning) in ODDITIES {
         let doubtful = |seen: &Seen<'_>| Some(seen.validity.as_ref()?.doubtful(doubt));
         if let Some(spots) = spots(screening, doubtful) {
@@ -110,6 +116,14 @@ pub(in crate::verdict) fn notes(screening: &Screening<'_>) -> Vec<String> {
         }
     }
     notes
+}
+
+fn count(seen: &Seen<'_>, of: fn(&Record) -> bool) -> usize {
+    seen.run.records.iter().filter(|record| record.cell == seen.cell.name && of(record)).count()
+}
+
+fn cached_beyond_prompt(record: &Record) -> bool {
+    record.outcome.is_ok() && record.cached_tokens.zip(record.prompt_tokens).is_some_and(|(part, all)| part > all)
 }
 
 /// Answers whose prompt was sent as token ids and counted as another number of tokens.
@@ -231,6 +245,24 @@ mod tests {
             let exact = found.notes.iter().filter(|note| note.starts_with("prompts-exact"));
             assert_eq!(exact.count(), notes, "{:?}", found.notes);
         }
+    }
+
+    #[test]
+    fn more_cached_tokens_than_the_prompt_has_are_named_and_taken_for_the_whole_prompt() {
+        let lie: fn(&mut Record) = |it| it.cached_tokens = Some(9_999);
+        let mut sides = Sides::new(Shape::default(), |_, _| {});
+        sides.all().flat_map(|run| &mut run.records).for_each(lie);
+        let policy = in_all_cells(&[(Metric::Tpot, Statistic::P50, 0.1)]);
+        let found = judge(&[Case { policy: &policy, evidence: sides.evidence() }]).policies.remove(0);
+        let notes: Vec<_> = found.notes.iter().filter(|note| note.contains("more cached prompt tokens")).collect();
+        assert!(notes.len() == 1 && notes[0].contains("100 % of the answers of the candidate"), "{:?}", found.notes);
+        assert!(found.notes.iter().any(|note| note.starts_with("100 % of the prompt tokens")), "{:?}", found.notes);
+        let one_side = changed(true, lie);
+        let hits = one_side.findings.iter().find(|finding| finding.code == "cache-hits-differ");
+        assert!(hits.unwrap().message.contains("0.0 % of the prompt tokens came"), "{:?}", one_side.findings);
+        assert!(hits.unwrap().message.contains("and 100.0 % in the candidate"), "{:?}", one_side.findings);
+        let sound = changed(true, |_| {});
+        assert!(!sound.notes.iter().any(|note| note.contains("more cached prompt tokens")));
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn an_error_line_of_older_servers_and_a_compressed_body_are_named() {
         let stream = format!("{content}error: {{\"code\":500,\"message\":\"slot failed\"}}{end}");
         for api in [Api::Llamacpp, Api::Chat, Api::Completions] {
             let from = if api == Api::Llamacpp { 0 } else { content.len() };
-            let decoded = dialect::of(api).decode(&exchange(&[&stream[from..]]), FREE);
+            let decoded = dialect::of(api).decode(&exchange(&[stream.get(from..).unwrap()]), FREE);
             assert_eq!((decoded.outcome, decoded.detail.as_deref()), (Outcome::InStreamError, Some("slot failed")));
         }
     }
