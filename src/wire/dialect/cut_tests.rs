@@ -54,10 +54,9 @@ fn a_forced_length_needs_a_reason_or_a_count_and_every_choice_its_own() {
 fn an_error_line_of_older_servers_and_a_compressed_body_are_named() {
     let content = pieces(Api::Llamacpp, &[r#"{"content":"Hm","stop":false}"#]).concat();
     for end in ["\n\n", "\n", ""] {
-        let stream = format!("{content}error: {{\"code\":500,\"message\":\"slot failed\"}}{end}");
-        for api in [Api::Llamacpp, Api::Chat, Api::Completions] {
-            let from = if api == Api::Llamacpp { 0 } else { content.len() };
-            let decoded = dialect::of(api).decode(&exchange(&[stream.get(from..).unwrap()]), FREE);
+        for (api, before) in [(Api::Llamacpp, content.as_str()), (Api::Chat, ""), (Api::Completions, "")] {
+            let stream = format!("{before}error: {{\"code\":500,\"message\":\"slot failed\"}}{end}");
+            let decoded = dialect::of(api).decode(&exchange(&[stream]), FREE);
             assert_eq!((decoded.outcome, decoded.detail.as_deref()), (Outcome::InStreamError, Some("slot failed")));
         }
     }

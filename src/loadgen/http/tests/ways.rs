@@ -323,3 +323,13 @@ async fn a_read_that_fills_its_room_exactly_forgets_nothing() {
     }
     assert!(seen == sent, "{} of {} bytes", seen.len(), sent.len());
 }
+
+#[test]
+fn a_proxy_that_cannot_be_reached_is_named() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let proxy = Some(format!("http://{free}"));
+    let target = HttpTarget { url: "http://127.0.0.1:9".to_owned(), proxy, ..HttpTarget::default() };
+    let exchange = send(&mut HttpTransport::connect(&target, Arc::default()).unwrap());
+    let Some(Failure::Connect(cause)) = &exchange.failure else { panic!("{exchange:?}") };
+    assert!(cause.starts_with(&format!("the target's proxy: {free}: ")), "{cause}");
+}
