@@ -8,7 +8,8 @@ use crate::cli::candidate::{Stage, carry_out};
 use crate::cli::deployment::{Boot, Deployment, Live, Speaks};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
-use crate::cli::gate::{ExitPolicyArg, OUT, Outputs, forget};
+use crate::cli::folders;
+use crate::cli::gate::{ExitPolicyArg, Outputs, forget};
 use crate::cli::gathered::Gathered;
 use crate::cli::run::finish;
 use crate::cli::session::{Session, check_names, new_name};
@@ -59,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Folder of the reports [default: servegate-out]
+    /// Folder of the reports [default: that of servegate.yaml, else servegate-out]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -192,7 +193,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     check_names(&session, release).inspect_err(forget)?;
     let named = checked_name("--baseline-release", baseline).map_err(|error| CliError::usage(error.to_string()));
     named.inspect_err(forget)?;
-    let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
+    let out = folders::out(args.out.as_deref(), &config);
     let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
     let _lock = outputs.prepare()?;
     let (reference, candidate) =

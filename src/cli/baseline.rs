@@ -7,6 +7,8 @@ use clap::Subcommand;
 
 use crate::base::words::count;
 use crate::cli::error::{CliError, Exit};
+use crate::cli::files;
+use crate::cli::folders;
 use crate::cli::refresh;
 use crate::cli::session::now;
 use crate::cli::terminal::Terminal;
@@ -20,9 +22,13 @@ use crate::store::baseline::{BaselineError, Baselines};
 /// Example: servegate baseline list
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Folder of the baselines
-    #[arg(long, value_name = "DIR", default_value = "baselines", global = true)]
-    store: PathBuf,
+    /// Folder of the baselines [default: that of servegate.yaml, else baselines]
+    #[arg(long, value_name = "DIR", global = true)]
+    store: Option<PathBuf>,
+
+    /// Config file [default: servegate.yaml, where there is one]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
 
     #[command(subcommand)]
     command: Command,
@@ -107,7 +113,8 @@ struct AnchorArgs {
 
 /// Dispatches.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
-    let store = Baselines::at(&args.store);
+    let config = files::config(args.config.as_deref())?;
+    let store = Baselines::at(folders::store(args.store.as_deref(), &config));
     match &args.command {
         Command::Refresh(args) => refresh::run(&store, args, terminal),
         Command::List => list(&store, terminal),

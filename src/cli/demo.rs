@@ -8,8 +8,9 @@ use crate::base::names::Side;
 use crate::cli::approval::judge;
 use crate::cli::candidate::{CandidateSession, Stage};
 use crate::cli::error::{CliError, Exit};
-use crate::cli::files::suite;
-use crate::cli::gate::{ExitPolicyArg, OUT, Outputs};
+use crate::cli::files::{config, suite};
+use crate::cli::folders;
+use crate::cli::gate::{ExitPolicyArg, Outputs, forget};
 use crate::cli::gathered::Gathered;
 use crate::cli::run::finish;
 use crate::cli::session::{Measured, Session, now};
@@ -57,9 +58,9 @@ pub(crate) struct Args {
     #[arg(long)]
     real_time: bool,
 
-    /// Folder of the reports
-    #[arg(long, value_name = "DIR", default_value = OUT)]
-    out: PathBuf,
+    /// Folder of the reports [default: that of servegate.yaml, else servegate-out]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 
     /// What the verdict does to the exit code
     #[arg(long, value_enum, default_value_t)]
@@ -89,7 +90,9 @@ impl Story {
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let scenario = Scenario::find(args.story.scenario())
         .ok_or_else(|| CliError::failed(format!("no scenario `{}`", args.story.scenario())))?;
-    let outputs = Outputs { out: &args.out, exit_policy: args.exit_policy };
+    let config = config(None).inspect_err(|_| forget(args.out.as_deref()))?;
+    let out = folders::out(args.out.as_deref(), &config);
+    let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
     let _lock = outputs.prepare()?;
     let temporary = tempfile::tempdir()
         .map_err(|error| CliError::failed(format!("cannot create a temporary folder for the baselines: {error}")))?;

@@ -34,6 +34,8 @@ pub(crate) struct Gathered {
     pub(crate) reference: Option<Reference>,
     /// The release under judgement, where the command named it; else it is that of the candidate's runs.
     pub(crate) candidate: Option<String>,
+    /// The command that would make the candidate's runs the baseline although they are worse, where there can be one.
+    pub(crate) rebase: Option<String>,
     /// Whether controls and candidate are compared pair by pair.
     pub(crate) paired: bool,
     /// Runs by use.

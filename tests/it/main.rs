@@ -19,6 +19,7 @@ mod demo;
 mod disk;
 mod docs;
 mod files;
+mod folders;
 mod gate;
 mod hostile;
 mod interrupt;
