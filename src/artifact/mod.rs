@@ -2,6 +2,7 @@
 
 pub mod codec;
 pub mod conditions;
+pub mod failures;
 pub mod metrics;
 pub mod record;
 pub mod run;

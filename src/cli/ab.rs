@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use crate::artifact::conditions::Conditions;
 use crate::base::names::Side;
+use crate::cli::apart;
 use crate::cli::candidate::{Stage, carry_out};
+use crate::cli::declared;
 use crate::cli::deployment::{Boot, Deployment, Live, Speaks};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
@@ -129,21 +131,6 @@ impl Deployment for Duet {
     }
 }
 
-/// Refuses two names of one deployment that runs all the time: it would be compared with itself and pass. One name
-/// twice says that this is wanted.
-fn check_two(args: &Args, reference: &Target, candidate: &Target) -> Result<(), CliError> {
-    let asked = |target: &Target| (target.url.clone(), target.api, target.model.clone(), target.extra_body.clone());
-    let one = asked(reference) == asked(candidate) && (reference.restart.is_none() || candidate.restart.is_none());
-    if one && args.baseline_target != args.target {
-        let names = format!("the targets `{}` and `{}`", args.baseline_target, args.target);
-        let error = CliError::usage(format!("{names} have one URL and model, and no restart command tells them apart"));
-        return Err(error
-            .hint("give each its own URL, or a `restart` command that starts what is to be measured")
-            .hint("to compare a deployment with itself on purpose, name one target twice"));
-    }
-    Ok(())
-}
-
 /// How the suites are measured.
 struct Turns<'a> {
     /// Name of the session.
@@ -198,13 +185,17 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let _lock = outputs.prepare()?;
     let (reference, candidate) =
         (files::target(&config, &args.baseline_target)?, files::target(&config, &args.target)?);
-    check_two(args, &reference, &candidate)?;
+    apart::check([&args.baseline_target, &args.target], [&reference, &candidate], terminal)?;
     let suites = files::suites(&args.policy, terminal)?;
+    let conditions = [reference.conditions.clone(), candidate.conditions.clone()];
     suites.iter().try_for_each(|suite| trust::admit(&suite.plan))?;
     let interrupt = Interrupt::listen()?;
 
     let mut gathered: Vec<_> = suites.into_iter().map(|suite| (suite, evidence(release))).collect();
-    let duet = Duet::new(reference, candidate, &interrupt).and_then(|mut duet| duet.look(args).map(|()| duet));
+    let [of_a, of_b] = &conditions;
+    let duet = gathered.iter().try_for_each(|(suite, _)| declared::check(suite, of_a, of_b));
+    let duet = duet.and_then(|()| Duet::new(reference, candidate, &interrupt));
+    let duet = duet.and_then(|mut duet| duet.look(args).map(|()| duet));
     let trouble = match duet {
         Ok(mut duet) => {
             let mut stage = Stage { deployment: &mut duet, interrupt: &interrupt, terminal };

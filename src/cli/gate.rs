@@ -77,7 +77,8 @@ pub(crate) fn decide(suites: &[(Suite, Gathered)], trouble: Option<&CliError>) -
         judgement.candidate = candidate;
     }
     match trouble {
-        Some(error) if is_missing_baseline(error) => judgement.without_baseline(error.message()),
+        Some(error) if error.is_of_conditions() => judgement.not_comparable("condition-differs", error.message()),
+        Some(error) if is_missing_baseline(error) => judgement.not_comparable("baseline-missing", error.message()),
         Some(error) => judgement.not_measured(error.message()),
         None => judgement,
     }
@@ -85,7 +86,7 @@ pub(crate) fn decide(suites: &[(Suite, Gathered)], trouble: Option<&CliError>) -
 
 /// Whether that is what kept the gate from measuring.
 fn is_missing_baseline(error: &CliError) -> bool {
-    error.exit() == Exit::Verdict(Verdict::NotComparable)
+    error.exit() == Exit::Verdict(Verdict::NotComparable) && !error.is_of_conditions()
 }
 
 /// Removes old reports where what may name their folder cannot be read, as far as the folder is known.
@@ -118,6 +119,9 @@ pub(crate) struct GateIndex {
     /// Whether that was a missing baseline.
     #[serde(default)]
     pub(crate) baseline_missing: bool,
+    /// Whether the declared conditions of the sides were what kept it from beginning.
+    #[serde(default)]
+    pub(crate) conditions_differ: bool,
     /// The release under judgement, where the command named it.
     #[serde(default)]
     pub(crate) candidate: Option<String>,
@@ -267,6 +271,7 @@ fn index(
         files,
         trouble: trouble.map(|error| error.message().to_owned()),
         baseline_missing: trouble.is_some_and(is_missing_baseline),
+        conditions_differ: trouble.is_some_and(CliError::is_of_conditions),
         candidate: suites.iter().find_map(|(_, gathered)| gathered.candidate.clone()),
         suites: suites.iter().map(suite).collect(),
     }

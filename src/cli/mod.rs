@@ -2,6 +2,7 @@
 //! that reads the environment, owns the terminal and knows exit codes.
 
 mod ab;
+mod apart;
 mod approval;
 mod baseline;
 mod candidate;
@@ -9,9 +10,11 @@ mod check;
 mod cold;
 mod compare;
 mod completions;
+mod declared;
 mod demo;
 mod deployment;
 mod error;
+mod failures;
 mod files;
 mod folders;
 mod gate;

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::cli::baseline::warn_of_unapproved;
 use crate::cli::candidate::{CandidateSession, Stage};
+use crate::cli::declared;
 use crate::cli::deployment::Live;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
@@ -17,9 +19,7 @@ use crate::cli::suite::Suite;
 use crate::cli::target::TargetArgs;
 use crate::cli::terminal::Terminal;
 use crate::cli::trust;
-use crate::report::escape;
 use crate::store::baseline::Baselines;
-use crate::store::baseline::verify::Fault;
 use crate::verdict::judgement::{Judgement, Verdict};
 
 /// Measure a target, compare it with the active baseline, and decide
@@ -96,8 +96,14 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     for suite in suites {
         let baseline = Gathered::active(&baselines, &suite.workload.name)?;
         warn_of_unapproved(&baselines, &suite.workload.name, terminal)?;
-        if baseline.is_none() {
-            trouble.get_or_insert_with(|| missing_baseline(&suite, &args.target, (&store, &config)));
+        match &baseline {
+            None => {
+                trouble.get_or_insert_with(|| missing_baseline(&suite, &args.target, (&store, &config)));
+            }
+            Some(baseline) => {
+                let differs = declared::check(&suite, &baseline.declared_values(), &target.conditions).err();
+                trouble = trouble.or(differs);
+            }
         }
         let runs = [outputs.runs(&suite.workload.name, &session)];
         let folders = Folders { runs: &runs, store: &store, config: &config };
@@ -131,6 +137,13 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             Err(error) => Some(error),
         };
     }
+    let measured = gathered.iter().any(|(suite, _)| outputs.runs(&suite.workload.name, &session).is_dir());
+    let trouble = trouble.map(|error| match measured {
+        true => error.hint(format!(
+            "to continue, give the same command with --resume {session}: only the missing runs are measured"
+        )),
+        false => error,
+    });
     let (exit, judgement) = conclude(&outputs, &gathered, trouble, &interrupt, terminal)?;
     for (suite, evidence) in judgement.iter().flat_map(|_| &gathered) {
         let name = &suite.workload.name;
@@ -145,16 +158,6 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         }
     }
     Ok(exit)
-}
-
-/// Says what a history that was cut, or restored without its last lines, leaves behind: the active baseline may be an
-/// older one than was approved. A killed refresh leaves the same, so it is no error.
-fn warn_of_unapproved(baselines: &Baselines, workload: &str, terminal: &mut Terminal) -> Result<(), CliError> {
-    let faults = baselines.unapproved(workload).map_err(|error| CliError::failed(error.to_string()))?;
-    for Fault { path, what } in faults {
-        terminal.warn(&format!("warning: {}: {}", path.display(), escape::terminal(&what)));
-    }
-    Ok(())
 }
 
 /// Refuses to continue a session of which nothing is there.

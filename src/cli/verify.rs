@@ -36,7 +36,11 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         let gathered = gathered(&mut bundle, entry);
         suites.push((suite, Gathered { candidate: index.candidate.clone(), ..gathered }));
     }
-    let kind: fn(String) -> CliError = if index.baseline_missing { CliError::not_comparable } else { CliError::failed };
+    let kind: fn(String) -> CliError = match (index.conditions_differ, index.baseline_missing) {
+        (true, _) => CliError::conditions_differ,
+        (false, true) => CliError::not_comparable,
+        (false, false) => CliError::failed,
+    };
     let trouble = index.trouble.clone().map(kind);
     let judgement = decide(&suites, trouble.as_ref());
     let context = context(index.exit_policy, index.files, &suites);

@@ -13,6 +13,7 @@ mod stopped;
 
 mod decide;
 mod family;
+mod gaps;
 mod notes;
 mod plans;
 mod rules;
