@@ -133,14 +133,19 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     }
     let exit = finish(&outputs, &gathered, trouble, &interrupt, terminal)?;
     if !terminal.json() {
-        terminal.data(PIPELINE.as_bytes())?;
+        terminal.data(format!("\n{PIPELINE}").as_bytes())?;
     }
     Ok(exit)
 }
 
-/// The line that ends the demo.
-const PIPELINE: &str = "\nIn a pipeline, with your deployment as the target `staging` of servegate.yaml:\n  \
-                        servegate run --policy gate-policies/chat.yaml --target staging --release \"$TAG\"\n";
+/// What ends the demo: the same with a deployment of one's own.
+const PIPELINE: &str = "\
+With your deployment as the target `staging` of servegate.yaml, once for each workload, the release that is approved:
+  servegate measure --workload gate-policies/workloads/chat.yaml --target staging --release v1 --out runs/chat
+  servegate baseline refresh --initial --release v1 --approved-by WHO --runs runs/chat
+and in the pipeline, for each change:
+  servegate run --policy gate-policies/chat.yaml gate-policies/offline-batch.yaml --target staging --release \"$TAG\"
+";
 
 /// Measures one session of the approved release and adds it to the baseline.
 fn baseline(

@@ -54,9 +54,9 @@ impl fmt::Display for FailedShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (cell, requests) = (escape::terminal(&self.cell), count(self.requests, "request"));
         write!(f, "{cell}: {:.1} % of {requests}", 100.0 * self.share())?;
-        match self.failures.is_empty() {
-            true => Ok(()),
-            false => write!(f, " ({})", escape::terminal(&self.failures.to_string())),
+        if self.failures.is_empty() {
+            return Ok(());
         }
+        write!(f, " ({})", escape::terminal(&self.failures.to_string()))
     }
 }

@@ -95,15 +95,12 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let interrupt = Interrupt::listen()?;
     let mut deployment = Live::new(target, Conditions::new(), interrupt.clone())?;
     let runs: Vec<_> = (0..args.runs).map(|_| (side, args.release.clone())).collect();
-    let kept = match resumed {
-        Some(resumed) => {
-            resumed.check(&plan, &runs)?;
-            resumed.enter(terminal)?
-        }
-        None => {
-            say_other_sessions(&out, &name, terminal);
-            Vec::new()
-        }
+    let kept = if let Some(resumed) = resumed {
+        resumed.check(&plan, &runs)?;
+        resumed.enter(terminal)?
+    } else {
+        say_other_sessions(&out, &name, terminal);
+        Vec::new()
     };
     let session = Session { plan: &plan, name: &name, runs, out: &out, keep_text: args.keep_text, kept };
     let Measured { runs, trouble } = session.measure(&mut deployment, &interrupt, terminal);

@@ -137,27 +137,42 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             Err(error) => Some(error),
         };
     }
-    let measured = gathered.iter().any(|(suite, _)| outputs.runs(&suite.workload.name, &session).is_dir());
-    let trouble = trouble.map(|error| match measured {
-        true => error.hint(format!(
-            "to continue, give the same command with --resume {session}: only the missing runs are measured"
-        )),
-        false => error,
-    });
+    let trouble = trouble.map(|error| with_resume(error, &gathered, (&outputs, &session)));
     let (exit, judgement) = conclude(&outputs, &gathered, trouble, &interrupt, terminal)?;
-    for (suite, evidence) in judgement.iter().flat_map(|_| &gathered) {
-        let name = &suite.workload.name;
-        let of_suite = judgement.iter().flat_map(|judgement| &judgement.policies).filter(|of| of.workload == *name);
-        let runs = [outputs.runs(name, &session)];
-        let folders = Folders { runs: &runs, store: &store, config: &config };
-        match (judgement.as_ref().map(|judgement| judgement.verdict), of_suite.map(|of| of.verdict).max()) {
-            (Some(Verdict::Pass | Verdict::Warn), _) => terminal.say(&approve(suite, &args.release, &folders)),
-            // The reports say it too, and wrap it.
-            (_, Some(Verdict::Fail)) => terminal.say(&accept(name, evidence.rebase.as_deref().unwrap_or_default())),
-            _ => {}
+    if let Some(judgement) = judgement {
+        for (suite, evidence) in &gathered {
+            let runs = [outputs.runs(&suite.workload.name, &session)];
+            let folders = Folders { runs: &runs, store: &store, config: &config };
+            say_next(&judgement, (suite, evidence), (&args.release, &folders), terminal);
         }
     }
     Ok(exit)
+}
+
+/// Says how the session is continued where there is something of it.
+fn with_resume(error: CliError, gathered: &[(Suite, Gathered)], (outputs, session): (&Outputs<'_>, &str)) -> CliError {
+    if !gathered.iter().any(|(suite, _)| outputs.runs(&suite.workload.name, session).is_dir()) {
+        return error;
+    }
+    error
+        .hint(format!("to continue, give the same command with --resume {session}: only the missing runs are measured"))
+}
+
+/// Says the command that follows a verdict.
+fn say_next(
+    judgement: &Judgement,
+    (suite, evidence): (&Suite, &Gathered),
+    (release, folders): (&str, &Folders<'_>),
+    terminal: &mut Terminal,
+) {
+    let name = &suite.workload.name;
+    let of_suite = judgement.policies.iter().filter(|policy| policy.workload == *name);
+    match (judgement.verdict, of_suite.map(|policy| policy.verdict).max(), &evidence.rebase) {
+        (Verdict::Pass | Verdict::Warn, ..) => terminal.say(&approve(suite, release, folders)),
+        // The reports say it too, and wrap it.
+        (_, Some(Verdict::Fail), Some(rebase)) => terminal.say(&accept(name, rebase)),
+        _ => {}
+    }
 }
 
 /// Refuses to continue a session of which nothing is there.

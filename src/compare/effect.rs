@@ -161,7 +161,7 @@ fn share(runs: &Selection<'_>, points: f64, alpha: f64) -> Result<Measured, Unme
     }
     let rates = error_rates(&counts, points, alpha).ok_or(Unmeasured::NoScatter)?;
     let attempted = candidate.iter().map(|count| count.attempted).sum();
-    let failures = Failures::of(runs.candidate.iter().flat_map(|cell| cell.records()).copied());
+    let failures = Failures::of(runs.candidate.iter().flat_map(CellData::records).copied());
     Ok(Measured::Share(Share { rates, runs: candidate.len(), attempted, failures }))
 }
 

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::base::names::HttpVersion;
 use crate::base::secret::Secret;
 use crate::base::units::Nanos;
+use crate::probe::certificate::is_of_certificate;
 use crate::spec::target::{Ready, Target};
 use crate::wire::exposition::MAX_PAGE;
 
@@ -263,24 +263,6 @@ fn certificates(path: &Path) -> Result<Vec<Certificate>, ControlError> {
     Certificate::from_pem_bundle(&pem).map_err(|error| failed(error.to_string()))
 }
 
-/// Whether the server's certificate is what failed a request.
-fn is_of_certificate(error: &reqwest::Error) -> bool {
-    let invalid =
-        |error: &(dyn Error + 'static)| matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)));
-    // An I/O error does not give what it wraps as its source.
-    let wrapped = |error: &(dyn Error + 'static)| {
-        error.downcast_ref::<io::Error>().and_then(io::Error::get_ref).is_some_and(|inner| invalid(inner))
-    };
-    let mut next: Option<&(dyn Error + 'static)> = error.source();
-    while let Some(error) = next {
-        if invalid(error) || wrapped(error) {
-            return true;
-        }
-        next = error.source();
-    }
-    false
-}
-
 /// The innermost reason of a failed request, in one line.
 fn cause(error: &reqwest::Error) -> String {
     let mut inner: &dyn Error = error;
@@ -322,12 +304,16 @@ pub(super) mod tests {
     }
 
     pub(in crate::probe) fn control(address: SocketAddr) -> Control {
+        control_at(&format!("http://{address}/"), None)
+    }
+
+    pub(in crate::probe) fn control_at(url: &str, ca_file: Option<String>) -> Control {
         let target = Target {
-            url: format!("http://{address}/"),
+            url: url.to_owned(),
             api: Api::Chat,
             model: "m".to_owned(),
             api_key_env: None,
-            ca_file: None,
+            ca_file,
             tokenizer: None,
             protocol: HttpVersion::default(),
             proxy: None,

@@ -128,7 +128,7 @@ pub struct Design {
 /// Something that keeps a measurement, or one cell of it, from being judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// `error` or `not_comparable`.
+    /// `error`, `not_comparable`, or `fail` for a broken invariant.
     pub verdict: Verdict,
     /// Stable, kebab-case: `plan-differs`, `not-steady`, `client-saturated`, ...
     pub code: &'static str,

@@ -24,6 +24,8 @@ mod trial;
 mod words;
 
 #[cfg(test)]
+mod advice_tests;
+#[cfg(test)]
 mod rates_tests;
 #[cfg(test)]
 mod tests;

@@ -156,7 +156,12 @@ fn a_session_that_is_worse_is_not_added_and_one_that_is_undecided_is() {
     ]);
     scene.line("baseline show tiny").exits(0).shows(&["session      mon: 3 runs"]);
     Session { name: "wed", release: "v1", side: Side::Baseline, step_ms: 55.0 }.simulate(&scene);
-    scene.line(&format!("{add} runs/v1")).exits(0).says(&["INCONCLUSIVE", "2 sessions, 6 runs"]);
+    scene.line(&format!("{add} runs/v1")).exits(0).says(&[
+        "INCONCLUSIVE",
+        "an inconclusive session is expected here and accepted",
+        "2 sessions, 6 runs",
+        "failed requests at c2: 0.0 % of 60 requests",
+    ]);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 )]
 
 mod ab;
+mod advice;
 mod architecture;
 mod baseline;
 mod caches;

@@ -150,7 +150,7 @@ fn verify_links(folder: &Path, depth: u32, faults: &mut Vec<Fault>) -> Result<()
 /// What lies among the runs of a release and is in none of its manifests: read by nobody, approved by nobody, and left by a
 /// killed refresh or put there by hand. Manifests that do not read are found elsewhere.
 fn verify_listed(folder: &Path, faults: &mut Vec<Fault>) -> Result<(), BaselineError> {
-    let manifests = versions(folder).into_iter().filter_map(|path| BaselineManifest::read(&path).ok());
+    let manifests = versions(folder).filter_map(|path| BaselineManifest::read(&path).ok());
     let manifests: Vec<BaselineManifest> = manifests.map(|(_, manifest)| manifest).collect();
     let runs = manifests.iter().flat_map(|manifest| manifest.sessions.values().flatten());
     let listed: BTreeSet<PathBuf> = runs.map(|run| run_folder(folder, &run.id)).collect();
