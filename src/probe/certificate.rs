@@ -3,20 +3,23 @@
 use std::error::Error;
 use std::io;
 
+/// Most errors inside each other that are looked at.
+const DEPTH: usize = 16;
+
 /// Whether an invalid certificate is among the causes: nothing that waiting mends.
 pub(super) fn is_of_certificate(error: &reqwest::Error) -> bool {
-    let invalid =
-        |error: &(dyn Error + 'static)| matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)));
-    // An I/O error does not give what it wraps as its source.
-    let wrapped = |error: &(dyn Error + 'static)| {
-        error.downcast_ref::<io::Error>().and_then(io::Error::get_ref).is_some_and(|inner| invalid(inner))
-    };
-    let mut next: Option<&(dyn Error + 'static)> = error.source();
-    while let Some(error) = next {
-        if invalid(error) || wrapped(error) {
+    let mut next = error.source();
+    for _ in 0..DEPTH {
+        let Some(error) = next else { break };
+        if matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))) {
             return true;
         }
-        next = error.source();
+        // An I/O error does not give what it wraps as its source.
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match wrapped {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
     }
     false
 }
@@ -35,11 +38,12 @@ mod tests {
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+    use crate::base::units::Nanos;
     use crate::probe::control::ControlError;
     use crate::probe::control::tests::control_at;
     use crate::spec::target::Ready;
 
-    /// The certificate is of 127.0.0.1, and `localhost` is asked for: the default time of ten minutes is not waited out.
+    /// The certificate is of 127.0.0.1, and `localhost` is asked for.
     #[test]
     fn a_certificate_of_another_host_ends_the_wait_at_once() {
         let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/loadgen/http/testdata");
@@ -62,7 +66,8 @@ mod tests {
         });
         let ca_file = Some(testdata.join("ca.pem").display().to_string());
         let control = control_at(&format!("https://localhost:{port}"), ca_file);
-        let error = control.ready(&Ready::default(), &AtomicBool::new(false)).unwrap_err();
+        let ready = Ready { timeout: Nanos::from_secs(30), ..Ready::default() };
+        let error = control.ready(&ready, &AtomicBool::new(false)).unwrap_err();
         assert!(matches!(&error, ControlError::Certificate { .. }), "{error}");
         assert!(error.to_string().contains("`ca_file`"), "{error}");
     }

@@ -127,7 +127,9 @@ fn check(view: &View<'_>, findings: &mut Findings) -> Option<Check> {
     let metric = view.name("metric", Metric::from_id)?;
     let statistic = statistic(metric, view, findings);
     let margin = margin(metric, view, findings);
-    wide(view, findings);
+    if margin.is_some() {
+        wide(view, findings);
+    }
     let warn_at = margin.map(|margin| warn_at(margin, view, findings));
     let objective = objective(metric, view, findings);
     let limits = limits(metric, view, findings);

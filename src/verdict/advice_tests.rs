@@ -83,11 +83,11 @@ fn a_single_run_is_asked_for_a_second_on_its_own_side() {
 
 #[test]
 fn an_error_rate_says_what_failed() {
-    let sides = Sides::new(Shape::default(), |_, t| t.failed = 8);
+    let sides = Sides::new(Shape::default(), |_, t| t.failed = t.requests);
     let found = judged(sides.evidence());
     let check = of(&found, "error_rate@c1");
     assert_eq!(check.verdict, Verdict::Fail);
-    assert!(check.reason.contains("; failed: 40 http_error"), "{}", check.reason);
+    assert!(check.reason.contains("; failed: 200 http_error"), "{}", check.reason);
     let whole = judged(Sides::new(Shape::default(), |_, _| {}).evidence());
     assert!(!of(&whole, "error_rate@c1").reason.contains("failed:"), "{whole:?}");
     let mut told = sides.clone();
