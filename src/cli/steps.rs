@@ -22,9 +22,10 @@ pub(crate) struct Folders<'a> {
 }
 
 impl Folders<'_> {
-    /// The command that makes the runs of a release the baseline.
-    fn refresh(&self, release: &str) -> Vec<String> {
+    /// The command that makes the runs of a release the baseline, with options of its own.
+    fn refresh(&self, own: &[&str], release: &str) -> Vec<String> {
         let mut refresh = words(&["servegate", "baseline", "refresh"]);
+        refresh.extend(words(own));
         refresh.extend(self.store());
         refresh.extend(words(&["--release", release, "--approved-by", "WHO", "--runs"]));
         refresh.extend(self.runs.iter().map(|runs| runs.display().to_string()));
@@ -47,7 +48,7 @@ pub(crate) fn approve(suite: &Suite, release: &str, folders: &Folders<'_>) -> St
              --release TAG"
         );
     }
-    let mut refresh = folders.refresh(release);
+    let mut refresh = folders.refresh(&[], release);
     refresh.push("--policy".to_owned());
     refresh.extend(suite.policies.iter().map(|loaded| loaded.source.name.clone()));
     format!("next, when {release} is approved, to make it the baseline of `{name}`:\n  {}", command(&refresh))
@@ -60,7 +61,7 @@ pub(crate) fn accept(workload: &str, rebase: &str) -> String {
 
 /// The command that makes a measurement the baseline although it is worse.
 pub(crate) fn rebase(release: &str, folders: &Folders<'_>) -> String {
-    let mut refresh = folders.refresh(release);
+    let mut refresh = folders.refresh(&[], release);
     refresh.extend(words(&["--rebase", "REASON"]));
     command(&refresh)
 }
@@ -71,8 +72,7 @@ pub(crate) fn missing_baseline(suite: &Suite, target: &TargetArgs, (store, confi
     let mut measure = words(&["servegate", "measure", "--workload", &suite.source.name]);
     measure.extend(target.words());
     measure.extend(words(&["--release", "TAG", "--out", "runs"]));
-    let mut refresh = Folders { runs: &["runs".into()], store, config }.refresh("TAG");
-    refresh.push("--initial".to_owned());
+    let refresh = Folders { runs: &["runs".into()], store, config }.refresh(&["--initial"], "TAG");
     CliError::not_comparable(format!("there is no baseline of the workload `{name}`, so nothing was measured"))
         .hint(format!("measure an approved release: {}", command(&measure)))
         .hint(format!("and make it the first baseline: {}", command(&refresh)))

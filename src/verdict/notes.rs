@@ -21,11 +21,12 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
     let decision = &case.policy.decision;
     let mut notes = vec![];
     if !case.evidence.restarted() {
-        let controls = if case.evidence.paired || !case.evidence.controls.is_empty() {
-            ""
-        } else {
-            "; no control of the baseline can be measured then, whatever was asked for"
-        };
+        let controls =
+            if case.evidence.paired || !case.evidence.controls.is_empty() || case.evidence.candidate.is_empty() {
+                ""
+            } else {
+                "; no control of the baseline can be measured then, whatever was asked for"
+            };
         notes.push(format!(
             "the deployment was not restarted between passes: all passes of the baseline are one session with an unknown \
              effect (K = 1), so only large differences can be shown{controls}"

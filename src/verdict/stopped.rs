@@ -59,7 +59,9 @@ fn nothing_measured(policy: &mut PolicyJudgement, cause: Finding) {
         }
         *policy.counts.entry(check.verdict).or_default() += 1;
     }
-    policy.findings.retain(|finding| finding.code != "no-candidate-data" && finding.code != cause.code);
+    // Controls that were to be the baseline are missing for the same reason.
+    let explained = |code: &str| ["no-candidate-data", "baseline-missing", cause.code].contains(&code);
+    policy.findings.retain(|finding| !explained(finding.code));
     policy.findings.insert(0, cause);
     let whole = policy.findings.iter().filter(|finding| finding.cell.is_none()).map(|finding| finding.verdict);
     policy.verdict = whole.max().unwrap_or(policy.verdict);

@@ -8,7 +8,7 @@ use servegate::sim::fault::{Fault, Share};
 use crate::stored::{Session, first_baseline};
 use crate::support::{Engine, MODEL, Scene};
 
-const CUT: [Share; 1] = [Share { fault: Fault::CutStream, share: 0.3 }];
+const CUT: [Share; 1] = [Share { fault: Fault::CutStream, share: 0.45 }];
 
 #[test]
 fn failed_requests_are_named_by_outcome_in_every_report() {
@@ -16,7 +16,7 @@ fn failed_requests_are_named_by_outcome_in_every_report() {
     Session { name: "v1", release: "v1", side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
     Session { name: "v2", release: "v2", side: Side::Candidate, step_ms: 5.0 }.simulate_with(&scene, &CUT);
     let ended = scene.line("compare --policy p.yaml --baseline runs/v1 --candidate runs/v2").exits(1);
-    let told = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").contains(" truncated; the first: ");
+    let told = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").contains(" connection; the first: ");
     assert!(told(&ended.stdout), "{}", ended.stdout);
     for file in ["summary.md", "verdict.json", "junit.xml"] {
         let text = scene.read(&format!("servegate-out/{file}"));
@@ -31,9 +31,9 @@ fn a_baseline_with_failures_is_warned_of_and_shown() {
     scene.line("baseline refresh -q --initial --release v1 --approved-by ada --runs runs/v1").exits(0).says(&[
         "warning: requests of the new baseline failed at c2: ",
         " % of 60 requests (",
-        " truncated; the first: ",
+        " connection; the first: ",
     ]);
-    scene.line("baseline show tiny").exits(0).shows(&["failed       c2: ", " truncated; "]);
+    scene.line("baseline show tiny").exits(0).shows(&["failed       c2: ", " connection; "]);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_measurement_with_failures_says_what_failed() {
     let engine = Engine::faulty(Fault::CutStream);
     let scene = Scene::new();
     let ended = scene.measure(&engine.url(), "--out runs --runs 1 --quiet").exits(0);
-    ended.says(&["warning: run 1 at c2: requests failed: ", " truncated; the first: "]);
+    ended.says(&["warning: run 1 at c2: requests failed: ", " connection; the first: "]);
 }
 
 #[test]

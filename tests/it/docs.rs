@@ -170,7 +170,7 @@ fn the_fields_of_the_verdict_stand_in_the_order_of_the_page() {
         keys
     };
     let (policies, effects) = file.split_once("\n  \"effects\": [").unwrap();
-    let checks = policies.split("\"checks\": [").nth(1).unwrap();
+    let checks = policies.split("\"checks\": [").nth(1).unwrap().split("\n      ]").next().unwrap();
     assert_eq!(keys(&file, 2), fields("## The document"));
     assert_eq!(keys(policies, 6), fields("### `policies[]`"));
     assert_eq!(keys(checks, 10), fields("### `policies[].checks[]`"));
