@@ -2,6 +2,7 @@
 
 pub mod codec;
 pub mod conditions;
+pub mod failures;
 pub mod load;
 pub mod metrics;
 pub mod record;

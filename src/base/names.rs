@@ -139,6 +139,36 @@ impl Metric {
         matches!(self.scale(), Scale::PerRequest | Scale::PerGap)
     }
 
+    /// Whether a value needs two output tokens: a time between tokens or chunks.
+    pub const fn needs_two_tokens(self) -> bool {
+        match self {
+            Self::Tpot | Self::Itl | Self::ChunkGap | Self::Cadence | Self::Stall => true,
+            Self::Ttft
+            | Self::Ttfa
+            | Self::E2e
+            | Self::Throughput
+            | Self::Goodput
+            | Self::ErrorRate
+            | Self::OutputTokens => false,
+        }
+    }
+
+    /// Whether a longer answer changes a value though the server is as fast as before: such values are not compared
+    /// where answers became longer.
+    pub const fn depends_on_length(self) -> bool {
+        match self {
+            Self::E2e | Self::Throughput | Self::Goodput | Self::OutputTokens => true,
+            Self::Ttft
+            | Self::Ttfa
+            | Self::Tpot
+            | Self::Itl
+            | Self::ChunkGap
+            | Self::Cadence
+            | Self::Stall
+            | Self::ErrorRate => false,
+        }
+    }
+
     /// The unit in which a value is reported.
     pub const fn unit(self) -> &'static str {
         match self {

@@ -4,11 +4,14 @@ use std::path::PathBuf;
 
 use crate::artifact::conditions::Conditions;
 use crate::base::names::Side;
+use crate::cli::apart;
 use crate::cli::candidate::{Stage, carry_out};
+use crate::cli::declared;
 use crate::cli::deployment::{Boot, Deployment, Live, Speaks};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
-use crate::cli::gate::{ExitPolicyArg, OUT, Outputs, forget};
+use crate::cli::folders;
+use crate::cli::gate::{ExitPolicyArg, Outputs, forget};
 use crate::cli::gathered::Gathered;
 use crate::cli::run::finish;
 use crate::cli::session::{Session, check_names, new_name};
@@ -59,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Folder of the reports [default: servegate-out]
+    /// Folder of the reports [default: that of servegate.yaml, else servegate-out]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -128,21 +131,6 @@ impl Deployment for Duet {
     }
 }
 
-/// Refuses two names of one deployment that runs all the time: it would be compared with itself and pass. One name
-/// twice says that this is wanted.
-fn check_two(args: &Args, reference: &Target, candidate: &Target) -> Result<(), CliError> {
-    let asked = |target: &Target| (target.url.clone(), target.api, target.model.clone(), target.extra_body.clone());
-    let one = asked(reference) == asked(candidate) && (reference.restart.is_none() || candidate.restart.is_none());
-    if one && args.baseline_target != args.target {
-        let names = format!("the targets `{}` and `{}`", args.baseline_target, args.target);
-        let error = CliError::usage(format!("{names} have one URL and model, and no restart command tells them apart"));
-        return Err(error
-            .hint("give each its own URL, or a `restart` command that starts what is to be measured")
-            .hint("to compare a deployment with itself on purpose, name one target twice"));
-    }
-    Ok(())
-}
-
 /// How the suites are measured.
 struct Turns<'a> {
     /// Name of the session.
@@ -192,18 +180,22 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     check_names(&session, release).inspect_err(forget)?;
     let named = checked_name("--baseline-release", baseline).map_err(|error| CliError::usage(error.to_string()));
     named.inspect_err(forget)?;
-    let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
+    let out = folders::out(args.out.as_deref(), &config);
     let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
     let _lock = outputs.prepare()?;
     let (reference, candidate) =
         (files::target(&config, &args.baseline_target)?, files::target(&config, &args.target)?);
-    check_two(args, &reference, &candidate)?;
+    apart::check([&args.baseline_target, &args.target], [&reference, &candidate], terminal)?;
     let suites = files::suites(&args.policy, terminal)?;
+    let conditions = [reference.conditions.clone(), candidate.conditions.clone()];
     suites.iter().try_for_each(|suite| trust::admit(&suite.plan))?;
     let interrupt = Interrupt::listen()?;
 
     let mut gathered: Vec<_> = suites.into_iter().map(|suite| (suite, evidence(release))).collect();
-    let duet = Duet::new(reference, candidate, &interrupt).and_then(|mut duet| duet.look(args).map(|()| duet));
+    let [of_a, of_b] = &conditions;
+    let duet = gathered.iter().try_for_each(|(suite, _)| declared::check(suite, of_a, of_b));
+    let duet = duet.and_then(|()| Duet::new(reference, candidate, &interrupt));
+    let duet = duet.and_then(|mut duet| duet.look(args).map(|()| duet));
     let trouble = match duet {
         Ok(mut duet) => {
             let mut stage = Stage { deployment: &mut duet, interrupt: &interrupt, terminal };

@@ -30,8 +30,9 @@ pub(crate) fn judge(store: &Baselines, suite: &Suite, runs: &[StoredRun]) -> Res
         let part = if run.manifest.side == Side::Control { Part::Control } else { Part::Candidate };
         gathered.read(part, std::slice::from_ref(&run.path))?;
     }
-    let judgement = decide(&[(suite.clone(), gathered)], None);
-    let context = context(ExitPolicyArg::Strict, Vec::new());
+    let suites = [(suite.clone(), gathered)];
+    let judgement = decide(&suites, None);
+    let context = context(ExitPolicyArg::Strict, Vec::new(), &suites);
     let view = View::new(&judgement, &context);
     let bytes = json::render(&view).map_err(|error| CliError::failed(error.to_string()))?;
     let mut why = Vec::new();

@@ -7,12 +7,16 @@ use clap::Subcommand;
 
 use crate::base::words::count;
 use crate::cli::error::{CliError, Exit};
+use crate::cli::failures;
+use crate::cli::files;
+use crate::cli::folders;
 use crate::cli::refresh;
 use crate::cli::session::now;
 use crate::cli::terminal::Terminal;
 use crate::report::escape;
 use crate::store::baseline::history::Event;
 use crate::store::baseline::request::Change;
+use crate::store::baseline::verify::Fault;
 use crate::store::baseline::{BaselineError, Baselines};
 
 /// The life of baselines: refresh, list, show, verify, history, rollback, anchor
@@ -20,9 +24,13 @@ use crate::store::baseline::{BaselineError, Baselines};
 /// Example: servegate baseline list
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Folder of the baselines
-    #[arg(long, value_name = "DIR", default_value = "baselines", global = true)]
-    store: PathBuf,
+    /// Folder of the baselines [default: that of servegate.yaml, else baselines]
+    #[arg(long, value_name = "DIR", global = true)]
+    store: Option<PathBuf>,
+
+    /// Config file [default: servegate.yaml, where there is one]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
 
     #[command(subcommand)]
     command: Command,
@@ -107,7 +115,8 @@ struct AnchorArgs {
 
 /// Dispatches.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
-    let store = Baselines::at(&args.store);
+    let config = files::config(args.config.as_deref())?;
+    let store = Baselines::at(folders::store(args.store.as_deref(), &config));
     match &args.command {
         Command::Refresh(args) => refresh::run(&store, args, terminal),
         Command::List => list(&store, terminal),
@@ -121,6 +130,20 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
 
 fn failed(error: &BaselineError) -> CliError {
     CliError::failed(error.to_string())
+}
+
+/// Says what a history that was cut, or restored without its last lines, leaves behind: the active baseline may be an
+/// older one than was approved. A killed refresh leaves the same, so it is no error.
+pub(crate) fn warn_of_unapproved(
+    baselines: &Baselines,
+    workload: &str,
+    terminal: &mut Terminal,
+) -> Result<(), CliError> {
+    let faults = baselines.unapproved(workload).map_err(|error| failed(&error))?;
+    for Fault { path, what } in faults {
+        terminal.warn(&format!("warning: {}: {}", path.display(), escape::terminal(&what)));
+    }
+    Ok(())
 }
 
 fn list(store: &Baselines, terminal: &mut Terminal) -> Result<Exit, CliError> {
@@ -171,6 +194,14 @@ fn show(store: &Baselines, args: &ShowArgs, terminal: &mut Terminal) -> Result<E
     }
     for (session, runs) in &manifest.sessions {
         line(&mut text, format_args!("session      {}: {}", escape::terminal(session), count(runs.len(), "run")));
+    }
+    match store.load(&manifest.workload, &manifest.release, digest) {
+        Ok(baseline) => {
+            for failed in failures::by_cell(&baseline.into_runs()) {
+                line(&mut text, format_args!("failed       {failed}"));
+            }
+        }
+        Err(error) => line(&mut text, format_args!("failed       unknown: {}", escape::terminal(&error.to_string()))),
     }
     line(&mut text, format_args!("\ncell       metric              median   run sd  session sd"));
     for noise in &manifest.noise {

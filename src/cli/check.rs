@@ -1,5 +1,6 @@
 //! `servegate check`: every problem of every file at once.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use serde_json::json;
 use crate::base::diagnostic::{Diagnostic, Place, Severity};
 use crate::base::words::count;
 use crate::cli::error::{CliError, Exit};
-use crate::cli::files::Reader;
+use crate::cli::files::{Reader, real};
 use crate::cli::suite::Source;
 use crate::cli::terminal::Terminal;
 use crate::spec::{self, FileKind};
@@ -40,10 +41,12 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         let error = CliError::usage("there is no file to check");
         return Err(error.hint("name files or folders, or run it where gate-policies/ or servegate.yaml is"));
     }
+    let mut known = BTreeSet::new();
+    files.retain(|file| known.insert(real(file)));
     let mut reader = Reader::default();
     for file in &files {
         match Source::read(file) {
-            Ok(source) => read(&mut reader, source),
+            Ok(source) => read(&mut reader, file, source),
             Err(error) => unreadable(&mut reader, file, &error),
         }
     }
@@ -64,10 +67,10 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     Ok(Exit::Success)
 }
 
-fn read(reader: &mut Reader, source: Source) {
+fn read(reader: &mut Reader, file: &Path, source: Source) {
     match spec::kind_of(&source.name, &source.text) {
         Ok(FileKind::Policy) => reader.policy(source),
-        Ok(FileKind::Workload) => drop(reader.workload(&source)),
+        Ok(FileKind::Workload) => reader.workload_file(file, source),
         Ok(FileKind::Config) => drop(reader.config(&source)),
         Err(diagnostics) => reader.refuse(&source, diagnostics),
     }

@@ -7,8 +7,10 @@ use crate::base::names::Side;
 use crate::base::words::count;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
-use crate::cli::gate::{ExitPolicyArg, OUT, Outputs, decide};
+use crate::cli::folders;
+use crate::cli::gate::{ExitPolicyArg, Outputs, decide, forget};
 use crate::cli::gathered::{Gathered, Reference};
+use crate::cli::steps::{Folders, rebase};
 use crate::cli::suite::Suite;
 use crate::cli::terminal::Terminal;
 use crate::store::bundle::Part;
@@ -32,9 +34,13 @@ pub(crate) struct Args {
     #[arg(long, required = true, num_args = 1.., value_name = "RUN")]
     candidate: Vec<PathBuf>,
 
-    /// Folder of the reports
-    #[arg(long, value_name = "DIR", default_value = OUT)]
-    out: PathBuf,
+    /// Folder of the reports [default: that of servegate.yaml, else servegate-out]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Config file [default: servegate.yaml, where there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// What the verdict does to the exit code
     #[arg(long, value_enum, default_value_t)]
@@ -43,7 +49,10 @@ pub(crate) struct Args {
 
 /// Judges.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
-    let outputs = Outputs { out: &args.out, exit_policy: args.exit_policy };
+    let config = files::config(args.config.as_deref()).inspect_err(|_| forget(args.out.as_deref()))?;
+    let out = folders::out(args.out.as_deref(), &config);
+    let store = folders::store(None, &config);
+    let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
     let _lock = outputs.prepare()?;
     let suites = files::suites(&args.policy, terminal)?;
     let (baseline, candidate) = (runs(&args.baseline)?, runs(&args.candidate)?);
@@ -61,10 +70,19 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             let part = if stored.manifest.side == Side::Control { Part::Control } else { Part::Candidate };
             evidence.read(part, std::slice::from_ref(&stored.path))?;
         }
+        evidence.rebase = candidate_release(&evidence).map(|release| {
+            let folders = Folders { runs: &args.candidate, store: &store, config: &config };
+            rebase(release, &folders)
+        });
         gathered.push((suite, evidence));
     }
     let judgement = decide(&gathered, None);
     outputs.publish(&gathered, &judgement, None, terminal)
+}
+
+/// The release under judgement; none where there is no run of it.
+fn candidate_release(evidence: &Gathered) -> Option<&str> {
+    evidence.part(Part::Candidate).first().map(|run| run.manifest.release.as_str())
 }
 
 /// The runs of these paths, in the order in which they were measured.

@@ -8,8 +8,9 @@ use crate::base::names::Side;
 use crate::cli::approval::judge;
 use crate::cli::candidate::{CandidateSession, Stage};
 use crate::cli::error::{CliError, Exit};
-use crate::cli::files::suite;
-use crate::cli::gate::{ExitPolicyArg, OUT, Outputs};
+use crate::cli::files::{config, suite};
+use crate::cli::folders;
+use crate::cli::gate::{ExitPolicyArg, Outputs, forget};
 use crate::cli::gathered::Gathered;
 use crate::cli::run::finish;
 use crate::cli::session::{Measured, Session, now};
@@ -57,9 +58,9 @@ pub(crate) struct Args {
     #[arg(long)]
     real_time: bool,
 
-    /// Folder of the reports
-    #[arg(long, value_name = "DIR", default_value = OUT)]
-    out: PathBuf,
+    /// Folder of the reports [default: that of servegate.yaml, else servegate-out]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 
     /// What the verdict does to the exit code
     #[arg(long, value_enum, default_value_t)]
@@ -89,7 +90,9 @@ impl Story {
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let scenario = Scenario::find(args.story.scenario())
         .ok_or_else(|| CliError::failed(format!("no scenario `{}`", args.story.scenario())))?;
-    let outputs = Outputs { out: &args.out, exit_policy: args.exit_policy };
+    let config = config(None).inspect_err(|_| forget(args.out.as_deref()))?;
+    let out = folders::out(args.out.as_deref(), &config);
+    let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
     let _lock = outputs.prepare()?;
     let temporary = tempfile::tempdir()
         .map_err(|error| CliError::failed(format!("cannot create a temporary folder for the baselines: {error}")))?;
@@ -130,14 +133,19 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     }
     let exit = finish(&outputs, &gathered, trouble, &interrupt, terminal)?;
     if !terminal.json() {
-        terminal.data(PIPELINE.as_bytes())?;
+        terminal.data(format!("\n{PIPELINE}").as_bytes())?;
     }
     Ok(exit)
 }
 
-/// The line that ends the demo.
-const PIPELINE: &str = "\nIn a pipeline, with your deployment as the target `staging` of servegate.yaml:\n  \
-                        servegate run --policy gate-policies/chat.yaml --target staging --release \"$TAG\"\n";
+/// What ends the demo: the same with a deployment of one's own.
+const PIPELINE: &str = "\
+With your deployment as the target `staging` of servegate.yaml, once for each workload, the release that is approved:
+  servegate measure --workload gate-policies/workloads/chat.yaml --target staging --release v1 --out runs/chat
+  servegate baseline refresh --initial --release v1 --approved-by WHO --runs runs/chat
+and in the pipeline, for each change:
+  servegate run --policy gate-policies/chat.yaml gate-policies/offline-batch.yaml --target staging --release \"$TAG\"
+";
 
 /// Measures one session of the approved release and adds it to the baseline.
 fn baseline(

@@ -53,6 +53,7 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct CliError {
     exit: Exit,
+    conditions_differ: bool,
     message: String,
     hints: Vec<String>,
     findings: Vec<Finding>,
@@ -70,7 +71,13 @@ pub(crate) struct Finding {
 impl CliError {
     /// Could not measure, read, write or reach something: exit 4.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Failed, message: message.into(), hints: Vec::new(), findings: Vec::new() }
+        Self {
+            exit: Exit::Failed,
+            conditions_differ: false,
+            message: message.into(),
+            hints: Vec::new(),
+            findings: Vec::new(),
+        }
     }
 
     /// A file of the user cannot be read: exit 5.
@@ -88,6 +95,11 @@ impl CliError {
         Self { exit: Exit::Verdict(Verdict::NotComparable), ..Self::failed(message) }
     }
 
+    /// Both sides declare what keeps them from being compared: exit 3.
+    pub(crate) fn conditions_differ(message: impl Into<String>) -> Self {
+        Self { conditions_differ: true, ..Self::not_comparable(message) }.hint("nothing was measured")
+    }
+
     /// The user stopped it.
     pub(crate) fn interrupted(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, ..Self::failed(message) }
@@ -96,7 +108,7 @@ impl CliError {
     /// Files of the user are invalid: exit 5.
     pub(crate) fn invalid(findings: Vec<Finding>) -> Self {
         let message = format!("{} in the files", count(findings.len(), "problem"));
-        Self { exit: Exit::InvalidFile, message, hints: Vec::new(), findings }
+        Self { exit: Exit::InvalidFile, findings, ..Self::failed(message) }
     }
 
     /// Adds a line that says what to do.
@@ -114,6 +126,11 @@ impl CliError {
     /// How the process ends.
     pub(crate) const fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// Whether the declared conditions of the sides are what is wrong.
+    pub(crate) const fn is_of_conditions(&self) -> bool {
+        self.conditions_differ
     }
 
     /// What went wrong, lower case, without a full stop.

@@ -1,7 +1,7 @@
 //! The user's files: policies, the workloads they name, and `servegate.yaml`. Problems of all files are
 //! reported together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -25,10 +25,19 @@ pub(crate) struct Reader {
     errors: Vec<Finding>,
     warnings: Vec<Finding>,
     suites: Vec<(PathBuf, Suite)>,
+    /// Workload files that have findings, which are said once.
+    refused: BTreeSet<PathBuf>,
+    /// Policies that are refused, with those of their checks that are right.
+    partial: Vec<(usize, LoadedPolicy)>,
 }
 
 impl Reader {
-    /// Reads a workload file.
+    /// Reads a workload file, once, though a policy may use it too.
+    pub(crate) fn workload_file(&mut self, path: &Path, source: Source) {
+        self.suite_of(path, source);
+    }
+
+    /// Reads a workload.
     pub(crate) fn workload(&mut self, source: &Source) -> Option<Workload> {
         self.take(source, spec::read_workload(&source.name, &source.text))
     }
@@ -68,22 +77,42 @@ impl Reader {
 
     /// The position of the suite of the workload at `path`; none when its file has findings.
     fn suite(&mut self, path: &Path) -> Result<Option<usize>, CliError> {
-        let key = fs::canonicalize(path).unwrap_or_else(|_missing| path.to_owned());
-        if let Some(at) = self.suites.iter().position(|(known, _)| *known == key) {
-            return Ok(Some(at));
+        match self.known(path) {
+            Some(at) => Ok(at),
+            None => Ok(self.suite_of(path, Source::read(path)?)),
         }
-        let source = Source::read(path)?;
-        let Some(workload) = self.workload(&source) else { return Ok(None) };
+    }
+
+    /// The suite of a workload file that was read; inside none when it has findings.
+    #[expect(clippy::option_option, reason = "not read, read and refused, read and right are three things")]
+    fn known(&self, path: &Path) -> Option<Option<usize>> {
+        let key = real(path);
+        let at = self.suites.iter().position(|(known, _)| *known == key);
+        at.map(Some).or_else(|| self.refused.contains(&key).then_some(None))
+    }
+
+    fn suite_of(&mut self, path: &Path, source: Source) -> Option<usize> {
+        if let Some(known) = self.known(path) {
+            return known;
+        }
+        let Some(workload) = self.workload(&source) else {
+            self.refused.insert(real(path));
+            return None;
+        };
         let plan = plan::build(&workload);
-        self.suites.push((key, Suite { workload, source, plan, policies: Vec::new() }));
-        Ok(Some(self.suites.len().saturating_sub(1)))
+        self.suites.push((real(path), Suite { workload, source, plan, policies: Vec::new() }));
+        Some(self.suites.len().saturating_sub(1))
     }
 
     fn bind(&mut self, source: Source, draft: PolicyDraft, at: usize) {
-        let Some(bound) = self.suites.get(at).map(|(_, suite)| draft.bind(&suite.workload)) else { return };
+        let Some((_, suite)) = self.suites.get(at) else { return };
+        let partial = draft.right_checks(&suite.workload);
+        let bound = draft.bind(&suite.workload);
         let policy = self.take(&source, bound);
-        if let (Some(policy), Some((_, suite))) = (policy, self.suites.get_mut(at)) {
-            suite.policies.push(LoadedPolicy { policy, source });
+        match (policy, partial, self.suites.get_mut(at)) {
+            (Some(policy), _, Some((_, suite))) => suite.policies.push(LoadedPolicy { policy, source }),
+            (None, Some(policy), _) => self.partial.push((at, LoadedPolicy { policy, source })),
+            _ => {}
         }
     }
 
@@ -94,7 +123,9 @@ impl Reader {
 
     /// Refuses the checks that can never pass.
     pub(crate) fn refuse_hopeless(&mut self) {
-        let found = self.suites.iter().flat_map(|(_, suite)| hopeless(suite, Severity::Error));
+        let whole = self.suites.iter().flat_map(|(_, suite)| suite.policies.iter().map(move |policy| (suite, policy)));
+        let partial = self.partial.iter().filter_map(|(at, policy)| Some((&self.suites.get(*at)?.1, policy)));
+        let found = whole.chain(partial).flat_map(|(suite, policy)| hopeless(suite, policy, Severity::Error));
         self.errors.extend(found);
     }
 
@@ -122,8 +153,10 @@ impl Reader {
         let suites: Vec<Suite> =
             self.suites.into_iter().map(|(_, suite)| suite).filter(|suite| !suite.policies.is_empty()).collect();
         distinct(&suites)?;
-        for finding in suites.iter().flat_map(|suite| hopeless(suite, Severity::Warning)) {
-            terminal.say(&finding.diagnostic.to_string());
+        for suite in &suites {
+            for finding in suite.policies.iter().flat_map(|policy| hopeless(suite, policy, Severity::Warning)) {
+                terminal.say(&finding.diagnostic.to_string());
+            }
         }
         Ok(suites)
     }
@@ -144,6 +177,11 @@ fn distinct(suites: &[Suite]) -> Result<(), CliError> {
         });
     }
     Ok(())
+}
+
+/// A path without links, where there is something.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_missing| path.to_owned())
 }
 
 /// A path written in a file counts from that file's folder.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::artifact::run::Run;
 use crate::cli::error::{CliError, Exit};
+use crate::cli::folders;
 use crate::cli::gathered::{Gathered, Reference};
 use crate::cli::lock::Lock;
 use crate::cli::suite::{LoadedPolicy, Suite};
@@ -16,14 +17,13 @@ use crate::cli::terminal::Terminal;
 use crate::compare::evidence::{Baseline, Evidence};
 use crate::report::view::{Context, ExitPolicy, View};
 use crate::report::{self, terminal as final_table};
+use crate::spec::target::Config;
 use crate::store::bundle::{Contents, Part, remove_bundle, write_bundle};
 use crate::store::files::{check_writable, write_atomic};
 use crate::verdict::case::Case;
 use crate::verdict::judge::judge;
 use crate::verdict::judgement::{Judgement, Verdict};
 
-/// Folder of the reports by default.
-pub(crate) const OUT: &str = "servegate-out";
 /// Folder of the bundle in it.
 const BUNDLE: &str = "bundle";
 /// Folder of the measured runs in it.
@@ -77,7 +77,8 @@ pub(crate) fn decide(suites: &[(Suite, Gathered)], trouble: Option<&CliError>) -
         judgement.candidate = candidate;
     }
     match trouble {
-        Some(error) if is_missing_baseline(error) => judgement.without_baseline(error.message()),
+        Some(error) if error.is_of_conditions() => judgement.not_comparable("condition-differs", error.message()),
+        Some(error) if is_missing_baseline(error) => judgement.not_comparable("baseline-missing", error.message()),
         Some(error) => judgement.not_measured(error.message()),
         None => judgement,
     }
@@ -85,12 +86,13 @@ pub(crate) fn decide(suites: &[(Suite, Gathered)], trouble: Option<&CliError>) -
 
 /// Whether that is what kept the gate from measuring.
 fn is_missing_baseline(error: &CliError) -> bool {
-    error.exit() == Exit::Verdict(Verdict::NotComparable)
+    error.exit() == Exit::Verdict(Verdict::NotComparable) && !error.is_of_conditions()
 }
 
 /// Removes old reports where what may name their folder cannot be read, as far as the folder is known.
 pub(crate) fn forget(out: Option<&Path>) {
-    let outputs = Outputs { out: out.unwrap_or(Path::new(OUT)), exit_policy: ExitPolicyArg::default() };
+    let out = folders::out(out, &Config::default());
+    let outputs = Outputs { out: &out, exit_policy: ExitPolicyArg::default() };
     if let Err(error) = outputs.remove_reports() {
         tracing::warn!("{}", error.message());
     }
@@ -117,6 +119,9 @@ pub(crate) struct GateIndex {
     /// Whether that was a missing baseline.
     #[serde(default)]
     pub(crate) baseline_missing: bool,
+    /// Whether the declared conditions of the sides were what kept it from beginning.
+    #[serde(default)]
+    pub(crate) conditions_differ: bool,
     /// The release under judgement, where the command named it.
     #[serde(default)]
     pub(crate) candidate: Option<String>,
@@ -136,6 +141,9 @@ pub(crate) struct SuiteIndex {
     pub(crate) policies: Vec<TextIndex>,
     /// The baseline it was compared with.
     pub(crate) reference: Option<Reference>,
+    /// The command that would make the candidate's runs the baseline.
+    #[serde(default)]
+    pub(crate) rebase: Option<String>,
     /// Whether controls and candidate were compared pair by pair.
     #[serde(default)]
     pub(crate) paired: bool,
@@ -201,7 +209,7 @@ impl Outputs<'_> {
         let mut files: Vec<String> =
             report::FORMATS.iter().filter_map(|format| format.file).map(|f| self.file(f)).collect();
         files.push(self.file(BUNDLE));
-        let context = context(self.exit_policy, files.clone());
+        let context = context(self.exit_policy, files.clone(), suites);
         let view = View::new(judgement, &context);
         let rendered = report::render(&view).map_err(|error| CliError::failed(error.to_string()))?;
         let verdict = rendered.iter().find(|(name, _)| *name == VERDICT).map(|(_, bytes)| bytes.clone());
@@ -231,8 +239,10 @@ impl Outputs<'_> {
 }
 
 /// What a report says besides the judgement.
-pub(crate) fn context(exit_policy: ExitPolicyArg, files: Vec<String>) -> Context {
-    Context { exit_policy: exit_policy.into(), version: env!("CARGO_PKG_VERSION").to_owned(), files }
+pub(crate) fn context(exit_policy: ExitPolicyArg, files: Vec<String>, suites: &[(Suite, Gathered)]) -> Context {
+    let rebase = |(suite, gathered): &(Suite, Gathered)| Some((suite.workload.name.clone(), gathered.rebase.clone()?));
+    let rebase = suites.iter().filter_map(rebase).collect();
+    Context { exit_policy: exit_policy.into(), version: env!("CARGO_PKG_VERSION").to_owned(), files, rebase }
 }
 
 fn index(
@@ -252,6 +262,7 @@ fn index(
             file: TextIndex { name: suite.source.name.clone(), text: format!("workloads/{name}.yaml") },
             policies: suite.policies.iter().enumerate().map(policy).collect(),
             reference: gathered.reference.clone(),
+            rebase: gathered.rebase.clone(),
             paired: gathered.paired,
         }
     };
@@ -260,6 +271,7 @@ fn index(
         files,
         trouble: trouble.map(|error| error.message().to_owned()),
         baseline_missing: trouble.is_some_and(is_missing_baseline),
+        conditions_differ: trouble.is_some_and(CliError::is_of_conditions),
         candidate: suites.iter().find_map(|(_, gathered)| gathered.candidate.clone()),
         suites: suites.iter().map(suite).collect(),
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::artifact::conditions::{Conditions, Source};
 use crate::artifact::run::Run;
+use crate::base::names::Condition;
 use crate::cli::error::CliError;
 use crate::store::baseline::{BaselineError, Baselines};
 use crate::store::bundle::Part;
@@ -34,6 +35,8 @@ pub(crate) struct Gathered {
     pub(crate) reference: Option<Reference>,
     /// The release under judgement, where the command named it; else it is that of the candidate's runs.
     pub(crate) candidate: Option<String>,
+    /// The command that would make the candidate's runs the baseline although they are worse, where there can be one.
+    pub(crate) rebase: Option<String>,
     /// Whether controls and candidate are compared pair by pair.
     pub(crate) paired: bool,
     /// Runs by use.
@@ -76,6 +79,11 @@ impl Gathered {
         let run = self.part(Part::Baseline).first();
         let all = run.map(|run| run.manifest.conditions.clone()).unwrap_or_default();
         all.into_iter().filter(|(_, known)| known.source == Source::Declared).collect()
+    }
+
+    /// The values of [`Gathered::declared`].
+    pub(crate) fn declared_values(&self) -> BTreeMap<Condition, String> {
+        self.declared().into_iter().map(|(condition, known)| (condition, known.value)).collect()
     }
 
     /// The runs of one use.

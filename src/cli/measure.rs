@@ -1,11 +1,13 @@
 //! `servegate measure`: measure only; the runs can be judged or refreshed into a baseline later.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use serde_json::json;
 
 use crate::artifact::conditions::Conditions;
+use crate::artifact::failures::Failures;
 use crate::base::names::Side;
 use crate::base::words::count;
 use crate::cli::deployment::Live;
@@ -18,7 +20,9 @@ use crate::cli::table;
 use crate::cli::target::TargetArgs;
 use crate::cli::terminal::Terminal;
 use crate::cli::trust;
+use crate::report::escape;
 use crate::store::files::check_writable;
+use crate::store::runs::find::find;
 use crate::store::runs::{StoredRun, read_run};
 use crate::verdict::counting::{Uncounted, noted, uncounted};
 
@@ -91,17 +95,38 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let interrupt = Interrupt::listen()?;
     let mut deployment = Live::new(target, Conditions::new(), interrupt.clone())?;
     let runs: Vec<_> = (0..args.runs).map(|_| (side, args.release.clone())).collect();
-    let kept = match resumed {
-        Some(resumed) => {
-            resumed.check(&plan, &runs)?;
-            resumed.enter(terminal)?
-        }
-        None => Vec::new(),
+    let kept = if let Some(resumed) = resumed {
+        resumed.check(&plan, &runs)?;
+        resumed.enter(terminal)?
+    } else {
+        say_other_sessions(&out, &name, terminal);
+        Vec::new()
     };
     let session = Session { plan: &plan, name: &name, runs, out: &out, keep_text: args.keep_text, kept };
     let Measured { runs, trouble } = session.measure(&mut deployment, &interrupt, terminal);
     show(&runs, &session, terminal)?;
-    trouble.map_or(Ok(Exit::Success), Err)
+    let resume = format!(
+        "to continue, give the same command with --resume {} in place of --out: only the missing runs are measured",
+        out.display()
+    );
+    trouble.map_or(Ok(Exit::Success), |error| Err(if runs.is_empty() { error } else { error.hint(resume) }))
+}
+
+/// Says that there are runs of other sessions in the folder already: whoever repeats a command may mean to go on.
+fn say_other_sessions(out: &Path, session: &str, terminal: &mut Terminal) {
+    // What cannot be read is nobody's session; a run that is being measured there has a name of its own.
+    let found = find(&[out.to_owned()]).unwrap_or_default();
+    let others: BTreeSet<String> =
+        found.into_iter().map(|run| run.manifest.session).filter(|name| name != session).collect();
+    if let Some(other) = others.first() {
+        terminal.say(&format!(
+            "note: {} holds runs of {} already, and session {session} begins beside them; --resume {} --session {other} \
+             continues one",
+            out.display(),
+            count(others.len(), "session"),
+            out.display()
+        ));
+    }
 }
 
 /// The table of what was measured, which runs do not count, and what else they tell.
@@ -113,6 +138,13 @@ fn show(runs: &[StoredRun], session: &Session<'_>, terminal: &mut Terminal) -> R
         let number = run.manifest.sequence.saturating_add(1);
         rows.extend(table::rows(&run, session.plan, &faults));
         notes.extend(noted(&run, session.plan));
+        for cell in &session.plan.cells {
+            let failures = Failures::of(run.records.iter().filter(|record| record.cell == cell.name));
+            if !failures.is_empty() {
+                let failures = escape::terminal(&failures.to_string());
+                doubts.push(format!("warning: run {number} at {}: requests failed: {failures}", cell.name));
+            }
+        }
         doubts.extend(faults.into_iter().map(|Uncounted { cells, seen, fix }| {
             format!("warning: run {number} does not count at {}: it {seen}; {fix}", cells.join(", "))
         }));

@@ -2,6 +2,7 @@
 //! that reads the environment, owns the terminal and knows exit codes.
 
 mod ab;
+mod apart;
 mod approval;
 mod baseline;
 mod candidate;
@@ -9,10 +10,13 @@ mod check;
 mod cold;
 mod compare;
 mod completions;
+mod declared;
 mod demo;
 mod deployment;
 mod error;
+mod failures;
 mod files;
+mod folders;
 mod gate;
 mod gathered;
 mod lock;
@@ -29,6 +33,7 @@ mod session;
 mod signals;
 mod sim;
 mod simulated;
+mod steps;
 mod suite;
 mod table;
 mod target;

@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::artifact::run::Run;
 use crate::base::names::Side;
 use crate::base::words::count;
 use crate::cli::approval::{Judged, judge};
+use crate::cli::baseline::warn_of_unapproved;
 use crate::cli::compare::{runs, workloads};
 use crate::cli::error::{CliError, Exit};
+use crate::cli::failures;
 use crate::cli::files;
 use crate::cli::session::now;
 use crate::cli::terminal::Terminal;
 use crate::store::baseline::refusal::Refusal;
 use crate::store::baseline::request::{Mode, Refresh, Refreshed};
 use crate::store::baseline::{BaselineError, Baselines};
-use crate::store::runs::StoredRun;
+use crate::store::runs::{StoredRun, read_run};
+use crate::verdict::judgement::Verdict;
 
 /// Make the measurement of an approved release the baseline
 ///
@@ -55,6 +59,7 @@ pub(crate) struct Args {
 pub(crate) fn run(store: &Baselines, args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let found = runs(&args.runs)?;
     let workload = only_workload(&found)?;
+    warn_of_unapproved(store, workload, terminal)?;
     let judged = judged(store, args, workload, &found, terminal)?;
     // Controls that were measured in between are not the release.
     let of_release = found.iter().filter(|run| run.manifest.side != Side::Control);
@@ -73,13 +78,38 @@ pub(crate) fn run(store: &Baselines, args: &Args, terminal: &mut Terminal) -> Re
             terminal.say(line);
         }
     }
+    let accepted = refreshed.is_ok() && judged.is_some_and(|judged| judged.approval.verdict == Verdict::Inconclusive);
+    if accepted {
+        terminal.say(
+            "an inconclusive session is expected here and accepted: it is of the release that is active already, and nothing shows \
+             it worse",
+        );
+    }
     let Refreshed { digest, sessions, runs, .. } = refreshed.map_err(|error| CliError::failed(error.to_string()))?;
     let (sessions, runs) = (count(sessions, "session"), count(runs, "run"));
     terminal.say(&format!("{workload}: release {} is the active baseline: {sessions}, {runs}, {digest}", args.release));
+    say_failures(&folders, terminal)?;
     if terminal.json() {
         terminal.data_json(&BTreeMap::from([(workload, digest)]))?;
     }
     Ok(Exit::Success)
+}
+
+/// Says the share of failed requests of what entered: the gate allows a candidate as many.
+fn say_failures(folders: &[PathBuf], terminal: &mut Terminal) -> Result<(), CliError> {
+    let read = |folder: &PathBuf| read_run(folder).map_err(|error| CliError::failed(error.to_string()));
+    let runs: Vec<Run> = folders.iter().map(read).collect::<Result<_, _>>()?;
+    for failed in failures::by_cell(&runs) {
+        if failed.is_large() {
+            terminal.warn(&format!(
+                "warning: requests of the new baseline failed at {failed}: as many may fail in a candidate without being \
+                 shown worse; measure again once they do not"
+            ));
+        } else {
+            terminal.say(&format!("failed requests at {failed}"));
+        }
+    }
+    Ok(())
 }
 
 /// The workload of the runs. One at a time: a refresh that is refused half-way would leave half a decision.

@@ -1,29 +1,26 @@
 //! `servegate run`: measure, compare with the active baseline, judge, report, exit.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::cli::baseline::warn_of_unapproved;
 use crate::cli::candidate::{CandidateSession, Stage};
+use crate::cli::declared;
 use crate::cli::deployment::Live;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
-use crate::cli::gate::{ExitPolicyArg, OUT, Outputs, decide, forget};
+use crate::cli::folders;
+use crate::cli::gate::{ExitPolicyArg, Outputs, decide, forget};
 use crate::cli::gathered::Gathered;
 use crate::cli::lock::check_folders;
 use crate::cli::session::{check_names, new_name};
 use crate::cli::signals::Interrupt;
+use crate::cli::steps::{self, Folders, accept, approve, missing_baseline, rebase};
 use crate::cli::suite::Suite;
 use crate::cli::target::TargetArgs;
 use crate::cli::terminal::Terminal;
 use crate::cli::trust;
-use crate::report::escape;
 use crate::store::baseline::Baselines;
-use crate::store::baseline::verify::Fault;
-use crate::verdict::judgement::Verdict;
-
-/// The release under judgement when none is named.
-const UNNAMED: &str = "candidate";
-/// Folder of the baselines by default.
-const BASELINES: &str = "baselines";
+use crate::verdict::judgement::{Judgement, Verdict};
 
 /// Measure a target, compare it with the active baseline, and decide
 ///
@@ -38,7 +35,7 @@ pub(crate) struct Args {
     target: TargetArgs,
 
     /// Release (or change) under judgement
-    #[arg(long, default_value = UNNAMED)]
+    #[arg(long, default_value = steps::UNNAMED)]
     release: String,
 
     /// Candidate runs, instead of what the policies ask for
@@ -57,11 +54,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SESSION", conflicts_with = "session")]
     resume: Option<String>,
 
-    /// Folder of the baselines [default: baselines]
+    /// Folder of the baselines [default: that of servegate.yaml, else baselines]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
 
-    /// Folder of the reports [default: servegate-out]
+    /// Folder of the reports [default: that of servegate.yaml, else servegate-out]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -79,8 +76,8 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let config = args.target.config().inspect_err(|_| forget(args.out.as_deref()))?;
     let session = args.resume.clone().or_else(|| args.session.clone()).unwrap_or_else(new_name);
     check_names(&session, &args.release).inspect_err(|_| forget(args.out.as_deref()))?;
-    let store = args.store.clone().or(config.baselines.clone().map(PathBuf::from)).unwrap_or_else(|| BASELINES.into());
-    let out = args.out.clone().or(config.out.clone().map(PathBuf::from)).unwrap_or_else(|| OUT.into());
+    let store = folders::store(args.store.as_deref(), &config);
+    let out = folders::out(args.out.as_deref(), &config);
     check_folders(&out, &store)?;
     let outputs = Outputs { out: &out, exit_policy: args.exit_policy };
     // First of all: whatever goes wrong from here on, an old report cannot be taken for this one.
@@ -99,10 +96,25 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     for suite in suites {
         let baseline = Gathered::active(&baselines, &suite.workload.name)?;
         warn_of_unapproved(&baselines, &suite.workload.name, terminal)?;
-        if baseline.is_none() {
-            trouble.get_or_insert_with(|| missing_baseline(&suite, &args.target, &store));
+        match &baseline {
+            None => {
+                trouble.get_or_insert_with(|| missing_baseline(&suite, &args.target, (&store, &config)));
+            }
+            Some(baseline) => {
+                let differs = declared::check(&suite, &baseline.declared_values(), &target.conditions).err();
+                trouble = trouble.or(differs);
+            }
         }
-        gathered.push((suite, Gathered { candidate: Some(args.release.clone()), ..baseline.unwrap_or_default() }));
+        let runs = [outputs.runs(&suite.workload.name, &session)];
+        let folders = Folders { runs: &runs, store: &store, config: &config };
+        gathered.push((
+            suite,
+            Gathered {
+                candidate: Some(args.release.clone()),
+                rebase: Some(rebase(&args.release, &folders)),
+                ..baseline.unwrap_or_default()
+            },
+        ));
     }
     for (suite, gathered) in &mut gathered {
         if trouble.is_some() {
@@ -125,24 +137,42 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
             Err(error) => Some(error),
         };
     }
-    let (exit, verdict) = conclude(&outputs, &gathered, trouble, &interrupt, terminal)?;
-    if matches!(verdict, Some(Verdict::Pass | Verdict::Warn)) {
-        for (suite, _) in &gathered {
-            let runs = outputs.runs(&suite.workload.name, &session);
-            terminal.say(&next_step(suite, &args.release, &runs, &store));
+    let trouble = trouble.map(|error| with_resume(error, &gathered, (&outputs, &session)));
+    let (exit, judgement) = conclude(&outputs, &gathered, trouble, &interrupt, terminal)?;
+    if let Some(judgement) = judgement {
+        for (suite, evidence) in &gathered {
+            let runs = [outputs.runs(&suite.workload.name, &session)];
+            let folders = Folders { runs: &runs, store: &store, config: &config };
+            say_next(&judgement, (suite, evidence), (&args.release, &folders), terminal);
         }
     }
     Ok(exit)
 }
 
-/// Says what a history that was cut, or restored without its last lines, leaves behind: the active baseline may be an
-/// older one than was approved. A killed refresh leaves the same, so it is no error.
-fn warn_of_unapproved(baselines: &Baselines, workload: &str, terminal: &mut Terminal) -> Result<(), CliError> {
-    let faults = baselines.unapproved(workload).map_err(|error| CliError::failed(error.to_string()))?;
-    for Fault { path, what } in faults {
-        terminal.warn(&format!("warning: {}: {}", path.display(), escape::terminal(&what)));
+/// Says how the session is continued where there is something of it.
+fn with_resume(error: CliError, gathered: &[(Suite, Gathered)], (outputs, session): (&Outputs<'_>, &str)) -> CliError {
+    if !gathered.iter().any(|(suite, _)| outputs.runs(&suite.workload.name, session).is_dir()) {
+        return error;
     }
-    Ok(())
+    error
+        .hint(format!("to continue, give the same command with --resume {session}: only the missing runs are measured"))
+}
+
+/// Says the command that follows a verdict.
+fn say_next(
+    judgement: &Judgement,
+    (suite, evidence): (&Suite, &Gathered),
+    (release, folders): (&str, &Folders<'_>),
+    terminal: &mut Terminal,
+) {
+    let name = &suite.workload.name;
+    let of_suite = judgement.policies.iter().filter(|policy| policy.workload == *name);
+    match (judgement.verdict, of_suite.map(|policy| policy.verdict).max(), &evidence.rebase) {
+        (Verdict::Pass | Verdict::Warn, ..) => terminal.say(&approve(suite, release, folders)),
+        // The reports say it too, and wrap it.
+        (_, Some(Verdict::Fail), Some(rebase)) => terminal.say(&accept(name, rebase)),
+        _ => {}
+    }
 }
 
 /// Refuses to continue a session of which nothing is there.
@@ -156,60 +186,6 @@ fn something_to_resume(suites: &[Suite], outputs: &Outputs<'_>, session: &str) -
         .hint("`--resume` takes the name of the session's folder; start a new session without it"))
 }
 
-/// What to do with a measurement that passed once its release is approved.
-fn next_step(suite: &Suite, release: &str, runs: &Path, store: &Path) -> String {
-    let name = &suite.workload.name;
-    if release == UNNAMED {
-        return format!(
-            "note: to make a measurement of `{name}` the next baseline after approval, name its release: servegate run \
-             --release TAG"
-        );
-    }
-    let mut refresh = words(&["servegate", "baseline", "refresh"]);
-    refresh.extend(store_words(store));
-    refresh.extend(words(&["--release", release, "--approved-by", "WHO", "--runs"]));
-    refresh.extend([runs.display().to_string(), "--policy".to_owned()]);
-    refresh.extend(suite.policies.iter().map(|loaded| loaded.source.name.clone()));
-    format!("next, when {release} is approved, to make it the baseline of `{name}`:\n  {}", command(&refresh))
-}
-
-/// A word as a POSIX shell reads it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '=' | ':' | '@' | '+' | ',');
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
-fn missing_baseline(suite: &Suite, target: &TargetArgs, store: &Path) -> CliError {
-    let name = &suite.workload.name;
-    let mut measure = words(&["servegate", "measure", "--workload", &suite.source.name]);
-    measure.extend(target.words());
-    measure.extend(words(&["--release", "TAG", "--out", "runs"]));
-    let mut refresh = words(&["servegate", "baseline", "refresh", "--initial"]);
-    refresh.extend(store_words(store));
-    refresh.extend(words(&["--release", "TAG", "--approved-by", "WHO", "--runs", "runs"]));
-    CliError::not_comparable(format!("there is no baseline of the workload `{name}`, so nothing was measured"))
-        .hint(format!("measure an approved release: {}", command(&measure)))
-        .hint(format!("and make it the first baseline: {}", command(&refresh)))
-}
-
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
-}
-
-/// The option that names the folder of the baselines, where it is not the usual one.
-fn store_words(store: &Path) -> Vec<String> {
-    if store == Path::new(BASELINES) { vec![] } else { vec!["--store".to_owned(), store.display().to_string()] }
-}
-
-/// A command as one types it.
-fn command(words: &[String]) -> String {
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
 /// Judges and reports. An interrupted session is kept and not judged.
 pub(crate) fn finish(
     outputs: &Outputs<'_>,
@@ -221,14 +197,14 @@ pub(crate) fn finish(
     conclude(outputs, gathered, trouble, interrupt, terminal).map(|(exit, _)| exit)
 }
 
-/// As [`finish`], with the verdict; none where the measurement came to no end.
+/// As [`finish`], with the judgement; none where the measurement came to no end.
 fn conclude(
     outputs: &Outputs<'_>,
     gathered: &[(Suite, Gathered)],
     trouble: Option<CliError>,
     interrupt: &Interrupt,
     terminal: &mut Terminal,
-) -> Result<(Exit, Option<Verdict>), CliError> {
+) -> Result<(Exit, Option<Judgement>), CliError> {
     match trouble {
         Some(error) if interrupt.exit().is_some() => Err(error),
         trouble => {
@@ -237,8 +213,7 @@ fn conclude(
             if let Some(error) = &trouble {
                 terminal.error(error);
             }
-            let verdict = trouble.is_none().then_some(judgement.verdict);
-            Ok((exit, verdict))
+            Ok((exit, trouble.is_none().then_some(judgement)))
         }
     }
 }
@@ -255,6 +230,7 @@ mod tests {
     use crate::cli::{Global, parse_and_run};
     use crate::sim::profile::Profile;
     use crate::sim::scenario::Scenario;
+    use crate::spec::target::Config;
 
     const WORKLOAD: &str = "servegate: 1\nkind: workload\nname: tiny\ncells:\n  - {name: c2, concurrency: 2, \
                             requests: 20, warmup: 2, prompt_tokens: 16, output_tokens: 8}\n";
@@ -315,7 +291,9 @@ mod tests {
             assert_eq!(decide(&[(suite.clone(), evidence)], None).verdict, Verdict::Pass);
         }
 
-        let step = next_step(&suite, "v2", &outputs.runs("tiny", "two"), &path("baselines"));
+        let runs = [outputs.runs("tiny", "two")];
+        let folders = Folders { runs: &runs, store: &path("baselines"), config: &Config::default() };
+        let step = approve(&suite, "v2", &folders);
         let (says, command) = step.split_once("\n  servegate ").unwrap();
         assert_eq!(says, "next, when v2 is approved, to make it the baseline of `tiny`:");
         let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
@@ -325,14 +303,5 @@ mod tests {
         let runs = active.into_runs();
         assert_eq!(runs.len(), 3, "the controls are judged with it and not stored");
         assert!(runs.iter().all(|run| run.manifest.session == "two" && run.manifest.side == Side::Candidate));
-    }
-
-    #[test]
-    fn the_command_can_be_pasted_into_a_shell() {
-        for (word, shown) in
-            [("servegate-out/runs/a", "servegate-out/runs/a"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''")]
-        {
-            assert_eq!(quoted(word), shown);
-        }
     }
 }

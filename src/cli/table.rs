@@ -1,9 +1,11 @@
 //! What a run measured, a line per cell: for `measure`, which judges nothing.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::artifact::failures::Failures;
 use crate::artifact::metrics::Question;
 use crate::artifact::metrics::cell::CellData;
 use crate::artifact::run::Run;
@@ -21,6 +23,10 @@ pub(crate) struct Row {
     cell: String,
     requests: usize,
     failed_share: Option<f64>,
+    /// What failed, by outcome.
+    failures: BTreeMap<String, u64>,
+    /// What was seen of the first failure.
+    failure_detail: Option<String>,
     ttft_p50_ms: Option<f64>,
     ttft_p90_ms: Option<f64>,
     tpot_p50_ms: Option<f64>,
@@ -45,12 +51,15 @@ pub(crate) fn rows(run: &Run, plan: &Plan, faults: &[Uncounted]) -> Vec<Row> {
             data.summary(&question).ok().map(|summary| summary.value).filter(|value| value.is_finite())
         };
         let validity = CellValidity::of(run, &cell.name, cell.timeout);
+        let failures = Failures::of(run.records.iter().filter(|record| record.cell == cell.name));
         let fault = faults.iter().find(|fault| fault.cells.contains(&cell.name));
         Row {
             run: run.manifest.sequence.saturating_add(1),
             cell: cell.name.clone(),
             requests: validity.as_ref().map_or(0, |validity| validity.attempted),
             failed_share: ask(Metric::ErrorRate, Statistic::Value),
+            failures: failures.counts,
+            failure_detail: failures.first,
             ttft_p50_ms: ask(Metric::Ttft, Statistic::P50),
             ttft_p90_ms: ask(Metric::Ttft, Statistic::P90),
             tpot_p50_ms: ask(Metric::Tpot, Statistic::P50),
@@ -128,6 +137,8 @@ mod tests {
             cell: "ten-letter".to_owned(),
             requests: 50_000,
             failed_share: Some(1.0),
+            failures: BTreeMap::new(),
+            failure_detail: None,
             ttft_p50_ms: value,
             ttft_p90_ms: value,
             tpot_p50_ms: value,

@@ -138,7 +138,7 @@ impl Terminal {
             }
         } else if due {
             let left = left().map_or_else(|| "time left unknown".to_owned(), |left| format!("{} left", words(left)));
-            stderr_line(&format!("{what}: {position} of {} requests, {left}", self.total));
+            stderr_line(&format!("{position} of {} requests of the run, now {what}, {left}", self.total));
             self.said = Some(now);
         }
     }

@@ -36,10 +36,14 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         let gathered = gathered(&mut bundle, entry);
         suites.push((suite, Gathered { candidate: index.candidate.clone(), ..gathered }));
     }
-    let kind: fn(String) -> CliError = if index.baseline_missing { CliError::not_comparable } else { CliError::failed };
+    let kind: fn(String) -> CliError = match (index.conditions_differ, index.baseline_missing) {
+        (true, _) => CliError::conditions_differ,
+        (false, true) => CliError::not_comparable,
+        (false, false) => CliError::failed,
+    };
     let trouble = index.trouble.clone().map(kind);
     let judgement = decide(&suites, trouble.as_ref());
-    let context = context(index.exit_policy, index.files);
+    let context = context(index.exit_policy, index.files, &suites);
     let view = View::new(&judgement, &context);
     let bytes = json::render(&view).map_err(|error| CliError::failed(error.to_string()))?;
     if bytes != text(&bundle, VERDICT)? {
@@ -76,7 +80,12 @@ fn suite_of(bundle: &Bundle, entry: &SuiteIndex) -> Result<Suite, CliError> {
 
 /// The suite's runs: those of its workload, in the order in which they were judged.
 fn gathered(bundle: &mut Bundle, entry: &SuiteIndex) -> Gathered {
-    let mut gathered = Gathered { reference: entry.reference.clone(), paired: entry.paired, ..Gathered::default() };
+    let mut gathered = Gathered {
+        reference: entry.reference.clone(),
+        rebase: entry.rebase.clone(),
+        paired: entry.paired,
+        ..Gathered::default()
+    };
     for (part, runs) in &mut bundle.runs {
         let own = runs.extract_if(.., |run| run.manifest.workload == entry.workload).collect();
         gathered.runs.insert(*part, own);

@@ -30,12 +30,39 @@ pub fn differences(evidence: &Evidence<'_>, treatment: &[Condition]) -> Vec<Diff
         let value = |side: &BTreeMap<Condition, Vec<&str>>| {
             side.get(condition).and_then(|values| values.first()).map(|value| (*value).to_owned())
         };
-        let (baseline, candidate) = (value(&baseline), value(&candidate));
-        let unknown = baseline.is_none() || candidate.is_none();
-        let allowed = unknown || condition.is_nuisance() || treatment.contains(condition);
-        (baseline != candidate).then_some(Difference { condition: *condition, baseline, candidate, allowed })
+        difference(*condition, [value(&baseline), value(&candidate)], treatment)
     };
     Condition::ALL.iter().filter_map(differ).collect()
+}
+
+/// The difference between the values of the baseline and of the candidate; none where they are equal.
+pub fn difference(
+    condition: Condition,
+    [baseline, candidate]: [Option<String>; 2],
+    treatment: &[Condition],
+) -> Option<Difference> {
+    let unknown = baseline.is_none() || candidate.is_none();
+    let allowed = unknown || condition.is_nuisance() || treatment.contains(&condition);
+    (baseline != candidate).then_some(Difference { condition, baseline, candidate, allowed })
+}
+
+impl Difference {
+    /// Why it keeps the sides from being compared, and what to do; none where a side is unknown.
+    pub fn fix(&self) -> Option<String> {
+        let (baseline, candidate) = (self.baseline.as_deref()?, self.candidate.as_deref()?);
+        Some(format!(
+            "`{}` is `{}` in the baseline and `{}` in the candidate: the effect could be its own; declare it in the policy's \
+             `treatment` if the change is meant to change it, or measure with the same value",
+            self.condition,
+            shown(baseline),
+            shown(candidate)
+        ))
+    }
+}
+
+/// A value from a server or file, bounded and escaped.
+pub(super) fn shown(value: &str) -> String {
+    value.chars().take(64).flat_map(char::escape_default).collect()
 }
 
 /// The different known values of each condition, in the order in which the runs bring them.

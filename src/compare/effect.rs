@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::artifact::failures::Failures;
 use crate::artifact::metrics::NoValue;
 use crate::artifact::metrics::cell::CellData;
 use crate::base::names::{Direction, Metric};
@@ -50,7 +51,7 @@ impl Ratio {
 }
 
 /// A comparison of two shares of failed requests.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Share {
     /// The difference and its test.
     pub rates: ErrorRates,
@@ -58,6 +59,8 @@ pub struct Share {
     pub runs: usize,
     /// Requests that the candidate was sent.
     pub attempted: u64,
+    /// What the candidate's failed requests were.
+    pub failures: Failures,
 }
 
 /// A comparison of run summaries.
@@ -108,9 +111,12 @@ pub fn measure(
     }
 }
 
-/// Another allocation of hardware is faster or slower; it does not make answers longer. What is assumed of
-/// their length is the variance floor of a run.
-const LENGTH_SESSION_SD: f64 = 0.002;
+/// What is assumed of the variance between sessions of a metric where no release shows it: `usual`, except for the length
+/// of answers. Another allocation of hardware is faster or slower; it does not make answers longer. There it is the
+/// variance floor of a run (0.2 % squared), with the same weight.
+pub fn session_prior(metric: Metric, usual: SessionPrior) -> SessionPrior {
+    if metric == Metric::OutputTokens { SessionPrior::least(usual.df) } else { usual }
+}
 
 fn ratios(
     runs: &mut Selection<'_>,
@@ -137,8 +143,8 @@ fn ratios(
     };
     let history: Vec<Vec<Vec<f64>>> =
         runs.history.iter_mut().map(|release| release.iter_mut().map(past).collect()).collect();
-    let session_sd = if check.metric == Metric::OutputTokens { LENGTH_SESSION_SD } else { decision.session_sd };
-    let noise = noise(&history, &stored, SessionPrior::assumed(session_sd, decision.session_sd_df));
+    let usual = SessionPrior::assumed(decision.session_sd, decision.session_sd_df);
+    let noise = noise(&history, &stored, session_prior(check.metric, usual));
     let samples = Samples { stored: &stored, controls: &controls, candidate: &candidate };
     let compare = if runs.paired { compare_pairs } else { compare };
     let comparison = compare(&samples, &noise, values::censored(check.metric, timeout));
@@ -155,7 +161,8 @@ fn share(runs: &Selection<'_>, points: f64, alpha: f64) -> Result<Measured, Unme
     }
     let rates = error_rates(&counts, points, alpha).ok_or(Unmeasured::NoScatter)?;
     let attempted = candidate.iter().map(|count| count.attempted).sum();
-    Ok(Measured::Share(Share { rates, runs: candidate.len(), attempted }))
+    let failures = Failures::of(runs.candidate.iter().flat_map(CellData::records).copied());
+    Ok(Measured::Share(Share { rates, runs: candidate.len(), attempted, failures }))
 }
 
 /// An estimate in the metric's own unit and direction, with the interval at one-sided level `alpha`.

@@ -79,8 +79,13 @@ impl<'a> Evidence<'a> {
 
 /// A run as a person would name it: `candidate run 2 of session ci-481`.
 pub fn name(side: Side, run: &Run) -> String {
-    let session: String = run.manifest.session.chars().take(64).flat_map(char::escape_default).collect();
+    let session = session_name(&run.manifest.session);
     format!("{side} run {} of session {session}", run.manifest.sequence.saturating_add(1))
+}
+
+/// The name of a session, bounded and escaped.
+pub fn session_name(session: &str) -> String {
+    session.chars().take(64).flat_map(char::escape_default).collect()
 }
 
 /// The runs that count in one cell, grouped as the comparison needs them.

@@ -1,5 +1,6 @@
 //! Control traffic: small requests beside the measured path.
 
+use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::base::names::HttpVersion;
 use crate::base::secret::Secret;
 use crate::base::units::Nanos;
+use crate::probe::certificate::is_of_certificate;
 use crate::spec::target::{Ready, Target};
 use crate::wire::exposition::MAX_PAGE;
 
@@ -54,6 +56,14 @@ pub enum ControlError {
         after: Nanos,
         /// The last answer.
         seen: String,
+    },
+    /// Its certificate is not one to trust, which no waiting mends.
+    #[error("{url}: {cause}; mend the certificate, or name the file of its CA in `ca_file` of the target")]
+    Certificate {
+        /// What was asked.
+        url: String,
+        /// Why.
+        cause: String,
     },
     /// The deployment was asked to empty its caches and did not.
     #[error(
@@ -118,7 +128,8 @@ impl Control {
     /// Asks until the readiness path answers 200; gives the time from the call to that answer.
     ///
     /// # Errors
-    /// [`ControlError::NotReady`] after `ready.timeout`; [`ControlError::Interrupted`] within 50 ms of the flag.
+    /// [`ControlError::NotReady`] after `ready.timeout`; [`ControlError::Certificate`] at the first one that is not to be
+    /// trusted; [`ControlError::Interrupted`] within 50 ms of the flag.
     pub fn ready(&self, ready: &Ready, interrupt: &AtomicBool) -> Result<Nanos, ControlError> {
         let start = Instant::now();
         let url = format!("{}{}", self.url, ready.path);
@@ -126,8 +137,11 @@ impl Control {
         let poll = async {
             loop {
                 match self.request(Method::GET, &url).send().await {
-                    Ok(answer) if answer.status().as_u16() == 200 => return,
+                    Ok(answer) if answer.status().as_u16() == 200 => return Ok(()),
                     Ok(answer) => seen = format!("it answered {}", answer.status()),
+                    Err(error) if is_of_certificate(&error) => {
+                        return Err(ControlError::Certificate { url: url.clone(), cause: cause(&error) });
+                    }
                     Err(error) => seen = cause(&error),
                 }
                 sleep(READY_POLL).await;
@@ -135,7 +149,10 @@ impl Control {
         };
         let ended = self.within(ready.timeout, interrupt, poll)?;
         let elapsed = Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        ended.map(|()| elapsed).ok_or(ControlError::NotReady { url, after: ready.timeout, seen })
+        match ended {
+            Some(ended) => ended.map(|()| elapsed),
+            None => Err(ControlError::NotReady { url, after: ready.timeout, seen }),
+        }
     }
 
     /// Carries questions out; gives nothing when they are not answered within `limit`.
@@ -248,7 +265,7 @@ fn certificates(path: &Path) -> Result<Vec<Certificate>, ControlError> {
 
 /// The innermost reason of a failed request, in one line.
 fn cause(error: &reqwest::Error) -> String {
-    let mut inner: &dyn std::error::Error = error;
+    let mut inner: &dyn Error = error;
     while let Some(source) = inner.source() {
         inner = source;
     }
@@ -287,12 +304,16 @@ pub(super) mod tests {
     }
 
     pub(in crate::probe) fn control(address: SocketAddr) -> Control {
+        control_at(&format!("http://{address}/"), None)
+    }
+
+    pub(in crate::probe) fn control_at(url: &str, ca_file: Option<String>) -> Control {
         let target = Target {
-            url: format!("http://{address}/"),
+            url: url.to_owned(),
             api: Api::Chat,
             model: "m".to_owned(),
             api_key_env: None,
-            ca_file: None,
+            ca_file,
             tokenizer: None,
             protocol: HttpVersion::default(),
             proxy: None,

@@ -2,6 +2,7 @@
 //! conditions, a first request, a restart, empty caches, counters.
 
 pub mod caches;
+mod certificate;
 pub mod conditions;
 pub mod control;
 pub mod counters;

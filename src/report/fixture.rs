@@ -12,7 +12,10 @@ use crate::verdict::judgement::{
 /// What a gate says besides.
 pub(super) fn context(exit_policy: ExitPolicy) -> Context {
     let files = ["servegate-out/junit.xml", "servegate-out/verdict.json", "servegate-out/summary.md"];
-    Context { exit_policy, version: "0.1.0".to_owned(), files: files.map(String::from).to_vec() }
+    let rebase = "servegate baseline refresh --release v1.5.0-fp8kv --approved-by WHO --runs \
+                  servegate-out/runs/chat-steady/ci-481 --rebase REASON";
+    let rebase = BTreeMap::from([("chat-steady".to_owned(), rebase.to_owned())]);
+    Context { exit_policy, version: "0.1.0".to_owned(), files: files.map(String::from).to_vec(), rebase }
 }
 
 /// An FP8 cache: chat fails at c1, is undecided at c8 and passes at c64; offline passes; one error.

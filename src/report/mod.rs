@@ -19,7 +19,7 @@ use crate::report::view::View;
 
 /// One way to write a view.
 pub struct Format {
-    /// Name, as in `--format`.
+    /// Name, for people who read this table.
     pub id: &'static str,
     /// The file that a gate writes; none for what only goes to a terminal.
     pub file: Option<&'static str>,
@@ -67,6 +67,8 @@ pub fn render(view: &View<'_>) -> Result<Vec<(&'static str, Vec<u8>)>, ReportErr
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::report::view::ExitPolicy;
 
@@ -77,10 +79,10 @@ mod tests {
         let first = render(&View::new(&judgement, &context)).unwrap();
         let second = render(&View::new(&judgement.clone(), &context.clone())).unwrap();
         assert_eq!(first, second);
-        assert_eq!(
-            first.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
-            ["junit.xml", "verdict.json", "summary.md"]
-        );
+        let files: Vec<&str> = FORMATS.iter().filter_map(|format| format.file).collect();
+        assert_eq!(first.iter().map(|(name, _)| *name).collect::<Vec<_>>(), files);
+        let names: BTreeSet<&str> = FORMATS.iter().map(|format| format.id).chain(files.iter().copied()).collect();
+        assert_eq!(names.len(), FORMATS.len() + files.len(), "two formats of one name");
     }
 
     #[test]

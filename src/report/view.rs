@@ -1,6 +1,7 @@
 //! The one view model: a judgement with what every report says about it in the same words.
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -40,6 +41,8 @@ pub struct Context {
     pub version: String,
     /// The report files of this decision, as a reader finds them.
     pub files: Vec<String>,
+    /// By workload, the command that makes the candidate's runs the baseline although they are worse.
+    pub rebase: BTreeMap<String, String>,
 }
 
 /// A judgement ready to be written. All text is as it came: exporters escape it.
@@ -109,7 +112,7 @@ impl<'a> View<'a> {
                 ExitPolicy::Strict => judgement.verdict.exit_code(),
                 ExitPolicy::Advisory => 0,
             },
-            next_steps: next_steps(judgement, &blocking),
+            next_steps: next_steps(judgement, context, &blocking),
             effects: Effects::of(judgement),
             policies,
             blocking,
@@ -329,17 +332,13 @@ fn difference(difference: &Difference) -> String {
     format!("{}: {} -> {} ({allowed})", difference.condition, value(&difference.baseline), value(&difference.candidate))
 }
 
-fn next_steps(judgement: &Judgement, blocking: &[CheckView<'_>]) -> Vec<String> {
+fn next_steps(judgement: &Judgement, context: &Context, blocking: &[CheckView<'_>]) -> Vec<String> {
     let mut steps = Vec::new();
     let first = |verdict| blocking.iter().map(|view| view.check).find(|check| check.verdict == verdict);
     let any = |verdict| judgement.policies.iter().any(|policy| policy.verdict == verdict) || first(verdict).is_some();
     if any(Verdict::Fail) {
         steps.push("mend or take back the change: each failing check says in which cell and by how much".to_owned());
-        steps.push(
-            "if the regression is accepted: approve the release and refresh with \
-             servegate baseline refresh --rebase REASON"
-                .to_owned(),
-        );
+        steps.extend(accepting(judgement, context));
     }
     let findings = || judgement.policies.iter().flat_map(|policy| &policy.findings);
     if findings().any(|finding| finding.verdict == Verdict::Warn) {
@@ -360,10 +359,7 @@ fn next_steps(judgement: &Judgement, blocking: &[CheckView<'_>]) -> Vec<String> 
                 .to_owned(),
         );
     } else if any(Verdict::NotComparable) {
-        steps.push(
-            "declare the intended change under `treatment`, or refresh the baseline: servegate baseline refresh"
-                .to_owned(),
-        );
+        steps.push(comparable(judgement, first(Verdict::NotComparable)));
     }
     if any(Verdict::Error) {
         steps.push(
@@ -371,6 +367,34 @@ fn next_steps(judgement: &Judgement, blocking: &[CheckView<'_>]) -> Vec<String> 
         );
     }
     steps
+}
+
+/// How a regression is accepted: by a command where there is a stored baseline that can be replaced.
+fn accepting(judgement: &Judgement, context: &Context) -> Vec<String> {
+    let failed = judgement.policies.iter().filter(|policy| policy.verdict == Verdict::Fail);
+    let workloads: BTreeSet<&String> = failed.map(|policy| &policy.workload).collect();
+    let commands: Vec<&String> = workloads.into_iter().filter_map(|workload| context.rebase.get(workload)).collect();
+    commands
+        .into_iter()
+        .map(|command| format!("if the regression is accepted, approve the release: {command}"))
+        .collect()
+}
+
+/// What makes the sides comparable stands in the findings, each with its own way; where there is none, in the checks.
+fn comparable(judgement: &Judgement, check: Option<&CheckJudgement>) -> String {
+    let findings = judgement.policies.iter().flat_map(|policy| &policy.findings);
+    let stops = findings.filter(|finding| finding.verdict == Verdict::NotComparable);
+    let mut codes: Vec<String> = Vec::new();
+    for code in stops.map(|finding| format!("`{}`", finding.code)) {
+        if !codes.contains(&code) {
+            codes.push(code);
+        }
+    }
+    match (codes.is_empty(), check) {
+        (false, _) => format!("to make the sides comparable, do what the finding says: {}", codes.join(", ")),
+        (true, Some(check)) => format!("to make the sides comparable, mend what {} names", check.id),
+        (true, None) => "to make the sides comparable, mend what the policy's sentence names".to_owned(),
+    }
 }
 
 #[cfg(test)]

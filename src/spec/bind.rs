@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::base::diagnostic::Diagnostic;
-use crate::base::names::{Metric, Role, Scale};
+use crate::base::names::{Role, Scale};
 use crate::spec::document::Reading;
 use crate::spec::findings::{Fault, Findings, Mark};
 use crate::spec::load::Phase;
@@ -17,8 +17,7 @@ use crate::spec::workload::{Cell, Workload};
 pub struct PolicyDraft {
     /// Without checks.
     policy: Option<Policy>,
-    /// None where a check is wrong in itself.
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Entry>,
     workload: Option<(String, Mark)>,
     findings: Findings,
 }
@@ -26,13 +25,22 @@ pub struct PolicyDraft {
 /// One item of `checks`.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// The check without its cell.
-    pub(super) check: Check,
+    /// The check without its cell; none where it is wrong in itself.
+    pub(super) check: Option<Check>,
     pub(super) role_is_default: bool,
-    pub(super) cells: Cells,
-    pub(super) phase: Phase,
+    /// None where they cannot be read.
+    pub(super) cells: Option<Cells>,
+    /// None where it is no phase.
+    pub(super) phase: Option<Phase>,
     pub(super) path: String,
     pub(super) at: Mark,
+}
+
+impl Entry {
+    /// Whether nothing in it is wrong; its cells may still be unknown.
+    pub(super) const fn is_right(&self) -> bool {
+        self.check.is_some() && self.cells.is_some() && self.phase.is_some()
+    }
 }
 
 /// Which cells a check is about.
@@ -53,7 +61,7 @@ pub(super) struct NamedCell {
 impl PolicyDraft {
     pub(super) const fn new(
         policy: Option<Policy>,
-        entries: Vec<Option<Entry>>,
+        entries: Vec<Entry>,
         workload: Option<(String, Mark)>,
         findings: Findings,
     ) -> Self {
@@ -71,13 +79,17 @@ impl PolicyDraft {
     /// Every problem of the file, those of the first reading included.
     pub fn bind(self, workload: &Workload) -> Result<Reading<Policy>, Vec<Diagnostic>> {
         let Self { policy, entries, mut findings, .. } = self;
-        let mut binding = Binding { workload, ids: BTreeMap::new(), checks: Vec::new() };
-        for entry in entries.iter().flatten() {
-            binding.entry(entry, &mut findings);
-        }
-        let complete = entries.iter().all(Option::is_some) && !binding.checks.is_empty();
-        let policy = policy.filter(|_| complete).map(|policy| Policy { checks: binding.checks, ..policy });
+        let checks = Binding::of(&entries, workload, &mut findings);
+        let complete = entries.iter().all(Entry::is_right) && !checks.is_empty();
+        let policy = policy.filter(|_| complete).map(|policy| Policy { checks, ..policy });
         Reading::end(policy, findings)
+    }
+
+    /// The policy with those of its checks that are right, whatever is wrong with others: for problems that can be told
+    /// beside those of [`PolicyDraft::bind`]. None where the policy's own keys are wrong.
+    pub fn right_checks(&self, workload: &Workload) -> Option<Policy> {
+        let checks = Binding::of(&self.entries, workload, &mut self.findings.clone());
+        self.policy.clone().map(|policy| Policy { checks, ..policy })
     }
 
     /// The findings when the workload file is not there, for this `reason` in words.
@@ -103,29 +115,41 @@ struct Binding<'w> {
     checks: Vec<Check>,
 }
 
-impl Binding<'_> {
+impl<'w> Binding<'w> {
+    /// The checks of each entry in its cells.
+    fn of(entries: &[Entry], workload: &'w Workload, findings: &mut Findings) -> Vec<Check> {
+        let mut binding = Binding { workload, ids: BTreeMap::new(), checks: Vec::new() };
+        for entry in entries {
+            binding.entry(entry, findings);
+        }
+        binding.checks
+    }
+
     fn entry(&mut self, entry: &Entry, findings: &mut Findings) {
+        // Names are looked up though the phase is none: they are wrong for another reason.
+        let phase = entry.phase.unwrap_or_default();
         match &entry.cells {
-            Cells::All => {
-                let mut cells = self.workload.cells.iter().filter(|cell| cell.phase == entry.phase).peekable();
+            None => {}
+            Some(Cells::All) => {
+                let mut cells = self.workload.cells.iter().filter(|cell| cell.phase == phase).peekable();
                 if cells.peek().is_none() {
-                    findings.error(&entry.at, &entry.path, no_phase(entry.phase, "no cell of the workload has"));
+                    findings.error(&entry.at, &entry.path, no_phase(phase, "no cell of the workload has"));
                 }
                 for cell in cells {
                     self.check(entry, cell, (&entry.at, &entry.path), findings);
                 }
             }
-            Cells::Named(names) => {
+            Some(Cells::Named(names)) => {
                 for (index, NamedCell { name, at, path }) in names.iter().enumerate() {
                     if names.iter().take(index).any(|earlier| earlier.name == *name) {
                         continue; // a repeated entry, found already
                     }
                     let named = |wanted: &str| self.workload.cells.iter().find(|cell| cell.name == wanted);
-                    match (named(&entry.phase.of(name)), named(name)) {
+                    match (named(&phase.of(name)), named(name)) {
                         (Some(cell), _) => self.check(entry, cell, (at, path), findings),
                         (None, Some(_)) => {
                             let which = format!("cell {} of the workload does not have", quote(name));
-                            findings.error(at, path, no_phase(entry.phase, &which));
+                            findings.error(at, path, no_phase(phase, &which));
                         }
                         (None, None) => findings.error(at, path, unknown_cell(name, self.workload)),
                     }
@@ -135,7 +159,8 @@ impl Binding<'_> {
     }
 
     fn check(&mut self, entry: &Entry, cell: &Cell, (at, path): (&Mark, &str), findings: &mut Findings) {
-        let mut check = Check { cell: cell.name.clone(), ..entry.check.clone() };
+        let Some(check) = entry.check.clone().filter(|_| entry.is_right()) else { return };
+        let mut check = Check { cell: cell.name.clone(), ..check };
         let id = check.id();
         if let Some(line) = self.ids.get(&id) {
             let message = format!("{} is already checked on line {line}", quote(&id));
@@ -177,9 +202,7 @@ fn unknown_cell(name: &str, workload: &Workload) -> Fault {
 
 /// Times between tokens need two tokens.
 fn undefined(check: &Check, cell: &Cell) -> Option<Fault> {
-    let between_tokens =
-        matches!(check.metric, Metric::Tpot | Metric::Itl | Metric::ChunkGap | Metric::Cadence | Metric::Stall);
-    (between_tokens && cell.output_tokens.least() < 2).then(|| {
+    (check.metric.needs_two_tokens() && cell.output_tokens.least() < 2).then(|| {
         let message =
             format!("`{}` needs two output tokens, and cell {} may have one", check.metric, quote(&cell.name));
         Fault::new("impossible-check", message, "make the cell's `output_tokens` longer, or use `e2e`")

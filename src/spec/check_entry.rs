@@ -51,7 +51,7 @@ pub(super) static CHECK: Object = Object {
         },
         Field {
             name: "floor",
-            kind: Kind::Duration { min: "1us", max: "1h" },
+            kind: Kind::Duration { min: "1us", max: "10s" },
             need: Need::Optional,
             doc: "for times: a smaller difference never counts; the margin is the larger of the two",
         },
@@ -82,6 +82,13 @@ pub(super) static CHECK: Object = Object {
     ],
 };
 
+/// A floor from which on a margin is called wide.
+const WIDE_FLOOR: Nanos = Nanos::from_secs(1);
+/// A share of the baseline from which on it is.
+const WIDE_SHARE: f64 = 0.5;
+/// A difference of shares from which on it is.
+const WIDE_POINTS: f64 = 0.1;
+
 fn metrics() -> Vec<&'static str> {
     Metric::ALL.iter().map(|metric| metric.id()).collect()
 }
@@ -103,33 +110,41 @@ fn request_times() -> Vec<&'static str> {
     Metric::ALL.iter().filter(|metric| metric.scale() == Scale::PerRequest).map(|metric| metric.id()).collect()
 }
 
-/// The check as written; none if something in it is wrong, which is then in the findings.
-pub(super) fn entry(view: &View<'_>, findings: &mut Findings) -> Option<Entry> {
+/// The check as written, with its cells where they can be read. What is wrong is in the findings.
+pub(super) fn entry(view: &View<'_>, findings: &mut Findings) -> Entry {
+    Entry {
+        check: check(view, findings),
+        role_is_default: !view.has("role"),
+        cells: cells(view),
+        phase: view.name("phase", Phase::from_id),
+        path: view.path.clone(),
+        at: view.place(),
+    }
+}
+
+/// The check without its cell; none if something in it is wrong.
+fn check(view: &View<'_>, findings: &mut Findings) -> Option<Check> {
     let metric = view.name("metric", Metric::from_id)?;
     let statistic = statistic(metric, view, findings);
     let margin = margin(metric, view, findings);
+    if margin.is_some() {
+        wide(view, findings);
+    }
     let warn_at = margin.map(|margin| warn_at(margin, view, findings));
     let objective = objective(metric, view, findings);
     let limits = limits(metric, view, findings);
     let role = view.name("role", Role::from_id);
     let (statistic, margin) = (statistic?, margin?);
-    Some(Entry {
-        check: Check {
-            metric,
-            statistic,
-            cell: String::new(),
-            margin,
-            warn_at: warn_at?.ok()?,
-            objective: objective.ok()?,
-            role: if view.has("role") { role? } else { default_role(metric, statistic) },
-            limits: limits?,
-            place: place(view, findings),
-        },
-        role_is_default: !view.has("role"),
-        cells: cells(view)?,
-        phase: view.name("phase", Phase::from_id)?,
-        path: view.path.clone(),
-        at: view.place(),
+    Some(Check {
+        metric,
+        statistic,
+        cell: String::new(),
+        margin,
+        warn_at: warn_at?.ok()?,
+        objective: objective.ok()?,
+        role: if view.has("role") { role? } else { default_role(metric, statistic) },
+        limits: limits?,
+        place: place(view, findings),
     })
 }
 
@@ -170,6 +185,28 @@ fn statistic(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Option
     let help = format!("add `statistic: p50`, or one of {}", list(allowed().map(Statistic::id)));
     misfit("statistic", Fault::new("missing-key", message, help), view, findings);
     None
+}
+
+/// Margins so wide that they are more likely a slip than meant: nothing that people notice would be found.
+fn wide(view: &View<'_>, findings: &mut Findings) {
+    let mut warn = |key: &str, wide: bool, limit: &str| {
+        if wide {
+            let message = format!("the margin allows more than {limit}, and a change of that size would pass");
+            let fault = Fault::new("wide-margin", message, "check the number and its unit");
+            findings.warning(&view.at(key), &view.key(key), fault);
+        }
+    };
+    warn("floor", view.read("floor", scalar::duration).is_some_and(|floor| floor > WIDE_FLOOR), "1 s");
+    for (key, amount) in [
+        ("at_most", view.read("at_most", scalar::amount)),
+        ("within", view.read("within", scalar::percent).map(Amount::Share)),
+    ] {
+        match amount {
+            Some(Amount::Share(share)) => warn(key, share > WIDE_SHARE, "50 %"),
+            Some(Amount::Points(points)) => warn(key, points > WIDE_POINTS, "10 percentage points"),
+            None => {}
+        }
+    }
 }
 
 /// The margin in the form that the metric needs; every wrong form is explained.

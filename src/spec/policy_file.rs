@@ -116,8 +116,8 @@ pub fn read_policy(file: &str, text: &str) -> PolicyDraft {
     let view = View::new(&POLICY, &root, String::new());
     let workload = view.text("workload").map(|path| (path, view.at("workload")));
     let policy = policy(&view, &mut findings);
-    let entries: Vec<Option<Entry>> = view.views("checks").iter().map(|check| entry(check, &mut findings)).collect();
-    if entries.iter().all(Option::is_some) && !entries.is_empty() {
+    let entries: Vec<Entry> = view.views("checks").iter().map(|check| entry(check, &mut findings)).collect();
+    if entries.iter().all(Entry::is_right) && !entries.is_empty() {
         judge_the_whole(&view, &entries, &mut findings);
     }
     PolicyDraft::new(policy, entries, workload, findings)
@@ -171,8 +171,8 @@ fn section<T>(view: &View<'_>, key: &str, object: &'static Object, read: impl Fn
     }
 }
 
-fn judge_the_whole(view: &View<'_>, entries: &[Option<Entry>], findings: &mut Findings) {
-    let checks = || entries.iter().flatten().map(|entry| &entry.check);
+fn judge_the_whole(view: &View<'_>, entries: &[Entry], findings: &mut Findings) {
+    let checks = || entries.iter().filter_map(|entry| entry.check.as_ref());
     if !checks().any(|check| check.role == Role::Required) {
         let message = "no check is required, so the policy could only fail and never pass anything";
         let fault = Fault::new("no-required-check", message, "give at least one check `role: required`");

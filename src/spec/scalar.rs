@@ -95,6 +95,12 @@ pub(super) fn duration(text: &str) -> Result<Nanos, Fault> {
     })
 }
 
+/// The same number in ms, for a duration in seconds or minutes: `0.5m` becomes `0.5ms`.
+pub(super) fn in_ms(text: &str) -> Option<String> {
+    let (number, unit) = quantity(text)?;
+    matches!(unit, "s" | "m").then(|| format!("{number}ms"))
+}
+
 /// `90d`: whole days.
 pub(super) fn days(text: &str) -> Result<u32, Fault> {
     match quantity(text) {
@@ -227,12 +233,14 @@ pub(super) fn url(text: &str) -> Result<String, Fault> {
     // The text is not shown: it may hold a password.
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
     if rest.split(['/', '?', '#']).next().unwrap_or_default().contains('@') {
-        let help = "take the user and password out of the URL and name the key's variable in `api_key_env`";
-        return Err(Fault::new(
-            "secret-in-file",
-            "the URL holds credentials; secrets do not belong in a file or on a command line",
-            help,
-        ));
+        let mut message = "the URL holds credentials; secrets do not belong in a file or on a command line".to_owned();
+        let mut help =
+            "take the user and password out of the URL and name the key's variable in `api_key_env`".to_owned();
+        if let Some(Fault { message: also, help: too, .. }) = surplus(text) {
+            message = format!("{message}; besides, {also}");
+            help = format!("{help}; {too}");
+        }
+        return Err(Fault::new("secret-in-file", message, help));
     }
     if rest.is_empty() {
         return Err(Fault::new(
@@ -241,20 +249,27 @@ pub(super) fn url(text: &str) -> Result<String, Fault> {
             example,
         ));
     }
-    if text.contains(['?', '#']) {
-        let message = "a base URL has no query and no fragment";
-        return Err(Fault::new("invalid-url", message, "remove everything from the `?` or `#` on"));
+    if let Some(fault) = surplus(text).filter(|_| text.contains(['?', '#'])) {
+        return Err(fault);
     }
     let trimmed = text.trim_end_matches('/');
     match trimmed.parse::<http::Uri>() {
         Ok(uri) if uri.host().is_some_and(|host| !host.is_empty()) => {}
         _ => return Err(Fault::new("invalid-url", format!("{} is not a URL", quote(text)), example)),
     }
-    if let Some(end) = ["/v1", "/completions"].iter().find(|end| trimmed.ends_with(**end)) {
-        let message = format!("the URL ends in `{end}`, and `api` adds the path itself");
-        return Err(Fault::new("invalid-url", message, "write the URL without the path of the API"));
+    surplus(text).map_or_else(|| Ok(trimmed.to_owned()), Err)
+}
+
+/// What a base URL has behind its path that does not belong there. Nothing of the text is shown.
+fn surplus(text: &str) -> Option<Fault> {
+    if text.contains(['?', '#']) {
+        let message = "a base URL has no query and no fragment";
+        return Some(Fault::new("invalid-url", message, "remove everything from the `?` or `#` on"));
     }
-    Ok(trimmed.to_owned())
+    let trimmed = text.trim_end_matches('/');
+    let end = ["/v1", "/completions"].into_iter().find(|end| trimmed.ends_with(end))?;
+    let message = format!("the URL ends in `{end}`, and `api` adds the path itself");
+    Some(Fault::new("invalid-url", message, "write the URL without the path of the API"))
 }
 
 /// The word for a target without a page of counters.

@@ -2,7 +2,7 @@
 
 use crate::spec::findings::{Fault, Findings, child, item};
 use crate::spec::scalar;
-use crate::spec::shape::Kind;
+use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::text::{is_printable, list, nearest, quote};
 use crate::spec::yaml::{Entry, Node, Value};
 
@@ -21,8 +21,7 @@ pub(super) fn is_null(text: &str) -> bool {
 /// A scalar against its kind.
 pub(super) fn check_scalar(kind: &Kind, text: &str, plain: bool) -> Result<(), Fault> {
     if plain && is_null(text) {
-        let help = format!("write {}, or remove the key", example(kind));
-        return Err(Fault::new("empty-value", "the key has no value", help));
+        return Err(Fault::new("empty-value", "the key has no value", format!("write {}", example(kind))));
     }
     if !plain && matches!(kind, Kind::Count { .. } | Kind::Number { .. } | Kind::Version) {
         let help = "remove the quotes";
@@ -42,7 +41,15 @@ pub(super) fn check_scalar(kind: &Kind, text: &str, plain: bool) -> Result<(), F
         Kind::Number { min, max } => {
             between(&scalar::number(text)?, min, max, text, [&min.to_string(), &max.to_string()])
         }
-        Kind::Duration { min, max } => bounded(text, [min, max], scalar::duration),
+        Kind::Duration { min, max } => bounded(text, [min, max], scalar::duration).map_err(|fault| {
+            // `0.5m` is half a minute, and looks like half a millisecond.
+            let meant = scalar::in_ms(text).filter(|meant| bounded(meant, [min, max], scalar::duration).is_ok());
+            let meant = meant.filter(|_| fault.code == "out-of-range");
+            meant.map_or(fault.clone(), |meant| Fault {
+                help: format!("{}; did you mean `{meant}`?", fault.help),
+                ..fault
+            })
+        }),
         Kind::Percent { min, max } => bounded(text, [min, max], scalar::percent),
         Kind::Rate { min, max } => bounded(text, [min, max], scalar::rate),
         Kind::Days => bounded(text, ["1d", "3650d"], scalar::days),
@@ -96,7 +103,7 @@ fn choose(text: &str, words: &[&str]) -> Result<(), Fault> {
 fn check_text(kind: &Kind, text: &str) -> Result<(), Fault> {
     let trimmed = text.trim();
     if trimmed.is_empty() {
-        return Err(Fault::new("empty-value", "the text is empty", "write something, or remove the key"));
+        return Err(Fault::new("empty-value", "the text is empty", "write something"));
     }
     if trimmed.chars().count() > MAX_TEXT {
         return Err(Fault::new("out-of-range", format!("the text has more than {MAX_TEXT} characters"), "shorten it"));
@@ -169,7 +176,7 @@ pub(super) fn example(kind: &Kind) -> String {
 pub(super) fn expected(kind: &Kind) -> String {
     let example = example(kind);
     if let Kind::Object(object) = kind {
-        format!("a {} (a mapping of its keys)", object.name)
+        format!("a {}: a mapping such as `{}`", object.name, mapping(object))
     } else if matches!(kind, Kind::Map(..) | Kind::Json) {
         format!("a mapping such as `{example}`")
     } else if matches!(kind, Kind::Set(_) | Kind::List(_)) {
@@ -177,6 +184,32 @@ pub(super) fn expected(kind: &Kind) -> String {
     } else {
         format!("one value such as `{example}`")
     }
+}
+
+/// A right value of a key, for the fix of a missing one. The ends of a range must not make an empty one.
+pub(super) fn example_of(field: &Field) -> String {
+    match (field.name, &field.kind) {
+        ("min", Kind::Count { .. }) => "1".to_owned(),
+        ("max", Kind::Count { .. }) => "4096".to_owned(),
+        _ => example(&field.kind),
+    }
+}
+
+/// A mapping with the keys that it needs: those that are required, or the first.
+fn mapping(object: &Object) -> String {
+    let required: Vec<&Field> = object.fields.iter().filter(|field| field.need == Need::Required).collect();
+    let shown = if required.is_empty() { object.fields.iter().take(1).collect() } else { required };
+    let keys: Vec<String> = shown.iter().map(|field| format!("{}: {}", field.name, example_of(field))).collect();
+    format!("{{{}}}", keys.join(", "))
+}
+
+/// What was probably meant by one value in place of a mapping: the value of the only key that it needs.
+pub(super) fn wrapped(object: &Object, text: &str) -> Option<String> {
+    let mut required = object.fields.iter().filter(|field| field.need == Need::Required);
+    let (only, None) = (required.next()?, required.next()) else { return None };
+    let plain = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '/' | '_' | '-'));
+    let list = matches!(only.kind, Kind::List(Kind::Fact));
+    (plain && list).then(|| format!("{{{}: [{text}]}}", only.name))
 }
 
 /// The finding for a secret under a key of its own; the value is never shown.

@@ -3,7 +3,7 @@
 //! The same two numbers serve every later comparison of the same check under the same conditions, which is why a
 //! decision is possible from very few runs.
 
-use crate::stats::sample::{df, mean, real, sum_of_squares};
+use crate::stats::sample::{SD_FLOOR, df, mean, real, sum_of_squares};
 
 /// Releases that count, the latest.
 const RELEASES: usize = 12;
@@ -41,6 +41,11 @@ impl SessionPrior {
     /// of freedom.
     pub fn assumed(sd: f64, df: f64) -> Self {
         Self { variance: sd * sd, df, assumed: true }
+    }
+
+    /// The least that any variance is taken for: 0.2 % squared.
+    pub fn least(df: f64) -> Self {
+        Self::assumed(SD_FLOOR, df)
     }
 
     /// The assumption improved by `sessions` sessions beyond the first of their releases, whose variance was

@@ -1,6 +1,7 @@
 //! From a check's tests to its verdict, and the reason in one sentence.
 
 use crate::base::names::{Metric, Role};
+use crate::compare::effect::{Measured, Share};
 use crate::spec::policy::{Decision, Margin};
 use crate::stats::moderated::Flag;
 use crate::verdict::case::Case;
@@ -43,15 +44,14 @@ pub(super) fn decide(subject: &Subject, state: &State, corrected: Corrected, cas
             let undecided = verdict == Verdict::Inconclusive;
             CheckJudgement {
                 verdict,
-                reason: reason(subject, trial, corrected, (verdict, decision)),
+                reason: with_failures(reason(subject, trial, corrected, (verdict, decision)), measured),
                 effect: trial.effect,
                 margin: trial.margin,
                 margin_floor: trial.floor,
                 p_fail: (!trial.flags.contains(&Flag::TooFewToFail)).then(|| corrected.p_fail.get()),
                 p_pass: Some(trial.p_pass.get()),
                 minimum_detectable: minimum_detectable(measured, trial, decision, corrected.family),
-                to_decide: undecided
-                    .then(|| to_decide(measured, trial, (decision, corrected.family), case.evidence.controllable())),
+                to_decide: undecided.then(|| to_decide(measured, trial, (decision, corrected.family), &case.evidence)),
                 ..blank
             }
         }
@@ -113,6 +113,14 @@ fn reason(subject: &Subject, trial: &Trial, corrected: Corrected, (verdict, deci
         text = format!("{text}; a guard that every cell has");
     }
     text
+}
+
+/// An error rate says nothing about what failed: the reason does.
+fn with_failures(reason: String, measured: &Measured) -> String {
+    match measured {
+        Measured::Share(Share { failures, .. }) if !failures.is_empty() => format!("{reason}; failed: {failures}"),
+        Measured::Share(_) | Measured::Ratio(_) => reason,
+    }
 }
 
 /// Why a tested check is undecided.

@@ -130,7 +130,7 @@ pub struct Design {
 /// something that no check may hide (`warn`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// `error`, `not_comparable`, `fail` or `warn`.
+    /// `error`, `not_comparable`, `fail` for a broken invariant, or `warn`.
     pub verdict: Verdict,
     /// Stable, kebab-case: `plan-differs`, `not-steady`, `client-saturated`, ...
     pub code: &'static str,

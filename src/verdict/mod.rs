@@ -14,6 +14,7 @@ mod stopped;
 mod decide;
 mod failures;
 mod family;
+mod gaps;
 mod notes;
 mod plans;
 mod rules;
@@ -23,6 +24,8 @@ mod subjects;
 mod trial;
 mod words;
 
+#[cfg(test)]
+mod advice_tests;
 #[cfg(test)]
 mod rates_tests;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::base::names::Role;
 use crate::compare::conditions::differences;
 use crate::stats::moderated::Flag;
 use crate::verdict::case::Case;
+use crate::verdict::gaps::gaps;
 use crate::verdict::rules::{Screening, own_notes, resent_notes, token_notes};
 use crate::verdict::states::State;
 use crate::verdict::subjects::Subject;
@@ -20,11 +21,16 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
     let decision = &case.policy.decision;
     let mut notes = vec![];
     if !case.evidence.restarted() {
-        notes.push(
+        let controls =
+            if case.evidence.paired || !case.evidence.controls.is_empty() || case.evidence.candidate.is_empty() {
+                ""
+            } else {
+                "; no control of the baseline can be measured then, whatever was asked for"
+            };
+        notes.push(format!(
             "the deployment was not restarted between passes: all passes of the baseline are one session with an unknown \
-             effect (K = 1), so only large differences can be shown"
-                .to_owned(),
-        );
+             effect (K = 1), so only large differences can be shown{controls}"
+        ));
     }
     if case.evidence.paired {
         notes.push(
@@ -35,8 +41,12 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
     }
     if flagged.contains_key(&Flag::SessionVarianceAssumed) {
         let (sd, df) = (100.0 * decision.session_sd, decision.session_sd_df);
-        notes
-            .push(format!("no release was measured in two sessions: the session sd is assumed to be {sd} % ({df} df)"));
+        let why = if case.evidence.restarted() {
+            "no release was measured in two sessions"
+        } else {
+            "without restarts the sessions of the baseline count as one, and no earlier release was measured in two"
+        };
+        notes.push(format!("{why}: the session sd is assumed to be {sd} % ({df} df)"));
     }
     if let Some(ids) = checks(Flag::EnvironmentDrift) {
         notes.push(format!(
@@ -47,6 +57,7 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
     if let Some(ids) = checks(Flag::Weak) {
         notes.push(format!("weak: two runs a side and no history, so both errors may reach 7 % instead of 5 %: {ids}"));
     }
+    notes.extend(gaps(case));
     notes.extend(screening.left_out());
     notes.extend(own_notes(&screening.seen));
     notes.extend(token_notes(screening));

@@ -2,6 +2,7 @@
 
 use crate::base::names::Direction;
 use crate::compare::effect::{Measured, Share};
+use crate::compare::evidence::Evidence;
 use crate::spec::policy::Decision;
 use crate::stats::error_rate::ErrorRates;
 use crate::stats::margin::{Margin, relative};
@@ -38,18 +39,17 @@ pub(super) fn minimum_detectable(
     }
 }
 
-/// What would decide an undecided check, if what was seen so far is the truth. `controllable`: whether controls can be
-/// measured beside the candidate.
+/// What would decide an undecided check, if what was seen so far is the truth.
 pub(super) fn to_decide(
     measured: &Measured,
     trial: &Trial,
     (decision, family): (&Decision, usize),
-    controllable: bool,
+    evidence: &Evidence<'_>,
 ) -> String {
     match measured {
         Measured::Ratio(ratio) => ratio.estimate().map_or_else(
             || format!("{}: a fail needs as many", count(RUNS_TO_FAIL, "candidate run")),
-            |estimate| of_estimate(&ratio.margin, estimate, (decision, family), controllable),
+            |estimate| of_estimate(&ratio.margin, estimate, (decision, family), evidence),
         ),
         Measured::Share(share) => of_shares(share, trial.margin),
     }
@@ -59,7 +59,7 @@ fn of_estimate(
     margin: &Margin,
     estimate: &moderated::Effect,
     (decision, family): (&Decision, usize),
-    controllable: bool,
+    evidence: &Evidence<'_>,
 ) -> String {
     if estimate.flags.contains(&Flag::Censored) {
         return "requests fail in some runs, and such runs cannot show the check inside its margin: find out why they \
@@ -67,7 +67,7 @@ fn of_estimate(
             .to_owned();
     }
     let harm = harm(margin.direction, estimate);
-    needed(estimate, &wanted(estimate, harm, margin.log(estimate.base), (decision, family)), controllable)
+    needed(estimate, &wanted(estimate, harm, margin.log(estimate.base), (decision, family)), evidence)
 }
 
 /// The estimate towards harm; output length has two bad directions.
@@ -88,11 +88,17 @@ fn wanted(estimate: &moderated::Effect, harm: f64, log_margin: f64, (decision, f
     }
 }
 
-fn needed(estimate: &moderated::Effect, needed: &Needed, controllable: bool) -> String {
+fn needed(estimate: &moderated::Effect, needed: &Needed, evidence: &Evidence<'_>) -> String {
+    let controllable = evidence.controllable();
     let unit = if estimate.design.pair_variance.is_some() { "pair" } else { "candidate run" };
     let (now, sessions_now) = (estimate.design.candidate, estimate.design.stored.len());
     match *needed {
         Needed::Runs(runs) => format!("about {} in all (now {now})", count(runs, unit)),
+        Needed::Baseline { .. } if !evidence.restarted() => format!(
+            "no number of candidate runs is enough: without restarts the unknown effect of a session stands in every \
+             difference; {}",
+            boots(evidence)
+        ),
         Needed::Baseline { controls, sessions } => {
             let ways: Vec<String> = [
                 controls.filter(|_| controllable).map(|n| count(n.saturating_sub(estimate.design.controls), "control")),
@@ -112,6 +118,18 @@ fn needed(estimate: &moderated::Effect, needed: &Needed, controllable: bool) -> 
             }
         }
         Needed::Nothing => format!("more than {}: the effect lies on the margin", count(MOST_RUNS, unit)),
+    }
+}
+
+/// How every run gets a boot of its own.
+fn boots(evidence: &Evidence<'_>) -> &'static str {
+    match (evidence.paired, evidence.controllable()) {
+        (true, _) => "give both targets a `restart` command: then every run of a pair is a boot of its own",
+        (false, false) => {
+            "give the target a `restart` command: then every run is a boot of its own, and controls of the baseline can be \
+             measured beside the candidate"
+        }
+        (false, true) => "measure the baseline again with the `restart` command that the candidate had",
     }
 }
 

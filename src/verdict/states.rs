@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::names::{Metric, Role};
+use crate::artifact::metrics::cell::CellData;
+use crate::base::names::Role;
 use crate::compare::effect::{Measured, Unmeasured, measure};
 use crate::compare::evidence::Selection;
 use crate::spec::policy::Decision;
@@ -64,8 +65,9 @@ pub(super) fn states(screening: &Screening<'_>, subjects: &mut [Subject], findin
         };
         let select = || case.evidence.select(name, |run| screening.counts(run, cell));
         let runs = selections.entry(name.clone()).or_insert_with(select);
+        let single = single(runs);
         match measure(runs, &subject.check, decision, cell.timeout) {
-            Ok(measured) => tested(subject, measured, decision),
+            Ok(measured) => tested(subject, measured, (decision, single)),
             Err(reason) => unmeasured(subject, reason),
         }
     };
@@ -99,7 +101,19 @@ fn unmeasured(subject: &Subject, reason: Unmeasured) -> State {
     }
 }
 
-fn tested(subject: &mut Subject, measured: Measured, decision: &Decision) -> State {
+/// The sides that do not show how far their runs scatter: none of their sessions has two.
+fn single(runs: &Selection<'_>) -> &'static str {
+    let shows = |session: &[CellData<'_>]| session.len() > 1;
+    let baseline = runs.stored.iter().any(|session| shows(session)) || shows(&runs.controls);
+    match (baseline, shows(&runs.candidate)) {
+        (true, _) => "the candidate",
+        (false, true) => "the baseline",
+        (false, false) => "either side",
+    }
+}
+
+/// `single` names the sides without two runs in one session.
+fn tested(subject: &mut Subject, measured: Measured, (decision, single): (&Decision, &str)) -> State {
     let floor = subject.check.statistic.floor();
     if let Measured::Ratio(ratio) = &measured
         && ratio.fewest < floor
@@ -121,8 +135,10 @@ fn tested(subject: &mut Subject, measured: Measured, decision: &Decision) -> Sta
              compare with",
         ),
         Err(NotEstimable::NoVariance) => State::undecided(
-            "from one run a side and no history nobody knows how far runs scatter",
-            "a second run on each side, or an earlier release in the history",
+            &format!(
+                "no session of {single} has two runs that count, and there is no history: nobody knows how far its runs scatter"
+            ),
+            &format!("a second run of {single} in one session, or an earlier release in the history"),
         ),
         Err(NotEstimable::Numeric) => blocked(Verdict::Error, "a number is not finite"),
     }
@@ -142,9 +158,10 @@ fn block_by_length(decision: &Decision, subjects: &[Subject], states: &mut [Stat
         .map(|(subject, _)| subject.check.cell.as_str())
         .collect();
     for (subject, state) in subjects.iter().zip(states) {
-        let metric = subject.check.metric;
-        let depends = matches!(metric, Metric::E2e | Metric::Throughput | Metric::Goodput | Metric::OutputTokens);
-        if depends && cells.contains(subject.check.cell.as_str()) && matches!(state, State::Tried(_)) {
+        if subject.check.metric.depends_on_length()
+            && cells.contains(subject.check.cell.as_str())
+            && matches!(state, State::Tried(_))
+        {
             *state = State::blocked(
                 Verdict::NotComparable,
                 "answers are shown longer than allowed, so the work was not the same",

@@ -10,10 +10,11 @@ impl Judgement {
         self.stopped(Verdict::Error, "measurement-stopped", what)
     }
 
-    /// The judgement when a baseline is missing, for which reason nothing was measured.
+    /// The judgement when it was known before that the sides cannot be compared, for which reason nothing was measured:
+    /// `code` is that of the finding.
     #[must_use]
-    pub fn without_baseline(self, what: &str) -> Self {
-        self.stopped(Verdict::NotComparable, "baseline-missing", what)
+    pub fn not_comparable(self, code: &'static str, what: &str) -> Self {
+        self.stopped(Verdict::NotComparable, code, what)
     }
 
     fn stopped(mut self, verdict: Verdict, code: &'static str, what: &str) -> Self {
@@ -58,7 +59,9 @@ fn nothing_measured(policy: &mut PolicyJudgement, cause: Finding) {
         }
         *policy.counts.entry(check.verdict).or_default() += 1;
     }
-    policy.findings.retain(|finding| finding.code != "no-candidate-data" && finding.code != cause.code);
+    // Controls that were to be the baseline are missing for the same reason.
+    let explained = |code: &str| ["no-candidate-data", "baseline-missing", cause.code].contains(&code);
+    policy.findings.retain(|finding| !explained(finding.code));
     policy.findings.insert(0, cause);
     let whole = policy.findings.iter().filter(|finding| finding.cell.is_none()).map(|finding| finding.verdict);
     policy.verdict = whole.max().unwrap_or(policy.verdict);
@@ -117,7 +120,7 @@ mod tests {
         let [only] = stopped.policies[0].findings.as_slice() else { panic!("{stopped:?}") };
         assert_eq!(only.message, "connection refused (nothing was measured)");
         assert_eq!(stopped.policies[0].sentence, "chat could not be judged: connection refused (nothing was measured)");
-        let missing = judgement(Verdict::Error, 0).without_baseline("there is no baseline");
+        let missing = judgement(Verdict::Error, 0).not_comparable("baseline-missing", "there is no baseline");
         assert_eq!((missing.verdict, missing.policies[0].verdict), (Verdict::NotComparable, Verdict::NotComparable));
         assert_eq!(missing.policies[0].findings[0].code, "baseline-missing");
     }

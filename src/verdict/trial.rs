@@ -91,7 +91,7 @@ fn of_ratio(check: &Check, ratio: &Ratio) -> Result<Trial, NotEstimable> {
     })
 }
 
-fn of_shares(check: &Check, Share { rates, runs, attempted }: &Share) -> Trial {
+fn of_shares(check: &Check, Share { rates, runs, attempted, .. }: &Share) -> Trial {
     let margin = match check.margin {
         Limit::Points(points) => points,
         Limit::Relative { ratio, .. } | Limit::Within(ratio) => ratio,

@@ -1,5 +1,7 @@
 //! What an ended exchange turned out to be: the dialect-free form of a response.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::base::digest::Digest;
@@ -148,5 +150,12 @@ impl Outcome {
     /// Whether the request succeeded.
     pub const fn is_ok(self) -> bool {
         matches!(self, Self::Ok)
+    }
+}
+
+impl fmt::Display for Outcome {
+    /// The text form, as in records.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }

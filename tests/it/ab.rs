@@ -47,10 +47,28 @@ fn a_condition_that_is_no_treatment_makes_the_deployments_not_comparable() {
     let scene = scene([&a.url(), &b.url()], "", "");
     let config = scene.read("servegate.yaml").replacen("  b:\n", &format!("{}  b:\n", of("none")), 1) + &of("fp8");
     scene.write("servegate.yaml", &config);
-    let ended = scene.line(&format!("{AB} --pairs 3"));
-    assert!(matches!(ended.code, Some(3 | 4)), "{:?}\n{}\n{}", ended.code, ended.stdout, ended.stderr);
+    scene.line(&format!("{AB} --pairs 3")).exits(3).says(&["`quantization` is `none`", "nothing was measured"]);
+    assert!(!scene.path("servegate-out/runs").exists(), "it was known before the first request");
     let summary = scene.read("servegate-out/summary.md");
-    assert!(summary.contains("quantization"), "{summary}");
+    assert!(
+        summary.contains("quantization") && summary.contains("do what the finding says: `condition-differs`"),
+        "{summary}"
+    );
+    scene.line("verify servegate-out/bundle").exits(0);
+    // A policy that declares it compares them.
+    scene.write("p.yaml", &scene.read("p.yaml").replace("runs: 3\n", "runs: 3\ntreatment: [quantization]\n"));
+    assert_ne!(scene.line(&format!("{AB} --pairs 1")).code, Some(3));
+}
+
+#[test]
+fn one_deployment_under_two_names_is_refused_however_its_address_is_written() {
+    for (a, b) in [
+        ("http://127.0.0.1:9601", "http://localhost:9601"),
+        ("http://127.0.0.1:9601", "http://127.0.0.1:09601"),
+        ("http://127.0.0.1:9601", "http://127.0.0.1:9601/"),
+    ] {
+        scene([a, b], "", "").line(AB).exits(64).says(&["have one URL and model"]);
+    }
 }
 
 #[test]

@@ -150,3 +150,44 @@ fn schemas_are_valid_json_and_can_be_written_to_a_folder() {
     }
     assert_eq!(scene.files("schemas").len(), 3);
 }
+
+/// The codes that `check` finds, in the order of its report.
+fn codes(ended: &Ended) -> Vec<String> {
+    let found: Value = serde_json::from_str(&ended.stdout).unwrap();
+    found["findings"].as_array().unwrap().iter().map(|one| one["code"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_problem_of_a_workload_is_counted_once_whoever_uses_the_file() {
+    let scene = Scene::new();
+    scene.write("w.yaml", &scene.read("w.yaml").replace("concurrency: 2", "concurrency: 0"));
+    for line in
+        ["check p.yaml w.yaml --json", "check w.yaml p.yaml --json", "check . --json", "check p.yaml p.yaml . --json"]
+    {
+        assert_eq!(codes(&scene.line(line).exits(5)), ["out-of-range"], "{line}");
+    }
+    let found: Value = serde_json::from_str(&scene.line("check p.yaml p.yaml . --json").stdout).unwrap();
+    assert_eq!(found["files"], 2);
+}
+
+#[test]
+fn no_problem_hides_another_of_the_same_policy() {
+    let scene = Scene::new();
+    let policy = |checks: &str| {
+        scene.write(
+            "p.yaml",
+            &format!("servegate: 1\nkind: policy\nname: tiny\nworkload: w.yaml\nruns: 3\nchecks:\n{checks}"),
+        );
+        let mut codes = codes(&scene.line("check p.yaml --json").exits(5));
+        codes.sort_unstable();
+        codes
+    };
+    let reach = "  - {metric: error_rate, at_most: 0.2pp, role: required}\n";
+    assert_eq!(policy(reach), ["margin-out-of-reach"]);
+    let unknown = "  - {metric: tpot, statistic: p50, cells: [c99], at_most: 5%}\n";
+    assert_eq!(policy(&format!("{reach}{unknown}")), ["margin-out-of-reach", "unknown-cell"]);
+    let few = "  - {metric: ttft, statistic: p99, at_most: 5%, role: guard}\n";
+    assert_eq!(policy(&format!("{reach}{few}")), ["margin-out-of-reach", "too-few-requests"]);
+    let twice = "  - {metric: tpot, statistic: p50, cells: [c2, c99], at_most: 5%, role: requird}\n";
+    assert_eq!(policy(&format!("{reach}{twice}")), ["margin-out-of-reach", "unknown-cell", "unknown-value"]);
+}

@@ -21,7 +21,13 @@ fn a_signal_keeps_what_was_measured_as_an_incomplete_run() {
         let child = scene.start_measuring(&engine.url(), "runs");
         thread::sleep(Duration::from_millis(300));
         let ended = signal(child, name).exits(code);
-        ended.says(&["error: interrupted", "what was measured is kept in runs/s-00-baseline (", ", incomplete"]);
+        let ended =
+            ended.says(&["error: interrupted", "what was measured is kept in runs/s-00-baseline (", ", incomplete"]);
+        assert!(
+            ended.stderr.contains("with --resume runs in place of --out: only the missing runs"),
+            "{}",
+            ended.stderr
+        );
         let run = scene.stored("runs/s-00-baseline");
         assert!(!run.manifest.complete && !run.records.is_empty() && run.records.len() < 6_000);
         assert!(!scene.path("runs/s-00-baseline.partial").exists());

@@ -9,6 +9,7 @@
 )]
 
 mod ab;
+mod advice;
 mod architecture;
 mod baseline;
 mod caches;
@@ -19,6 +20,7 @@ mod demo;
 mod disk;
 mod docs;
 mod files;
+mod folders;
 mod gate;
 mod hostile;
 mod interrupt;

@@ -12,6 +12,7 @@ use servegate::base::names::{Api, Metric, Side};
 use servegate::loadgen::codec::Codec;
 use servegate::loadgen::pass::{Passed, pass};
 use servegate::plan::request::{Plan, PlannedCell};
+use servegate::sim::fault::Share;
 use servegate::sim::noise::Noise;
 use servegate::sim::transport::SimTransport;
 use servegate::store::runs::{RunWriter, read_run};
@@ -49,15 +50,21 @@ pub(crate) struct Session<'a> {
 impl Session<'_> {
     /// Three runs of `w.yaml` in `runs/<release>`, as `servegate measure` would have left them.
     pub(crate) fn simulate(&self, scene: &Scene) {
+        self.simulate_with(scene, &[]);
+    }
+
+    /// The same, with faults in some of the answers.
+    pub(crate) fn simulate_with(&self, scene: &Scene, faults: &[Share]) {
         let workload = spec::read_workload("w.yaml", &scene.read("w.yaml")).unwrap().value;
         let plan = plan::build(&workload);
         for sequence in 0..3 {
-            self.run(&plan, sequence, scene);
+            self.run(&plan, sequence, (scene, faults));
         }
     }
 
-    fn run(&self, plan: &Plan, sequence: u32, scene: &Scene) {
+    fn run(&self, plan: &Plan, sequence: u32, (scene, faults): (&Scene, &[Share])) {
         let mut engine = deployment(self.step_ms);
+        engine.faults.extend_from_slice(faults);
         let session = u64::from(self.name.bytes().map(u32::from).sum::<u32>());
         engine.noise = Noise::seeded(session, session * 100 + u64::from(sequence));
         let mut extra = serde_json::Map::new();

@@ -175,7 +175,7 @@ pub(crate) fn workload(name: &str, requests: u32, output_tokens: u32) -> String 
 pub(crate) fn policy(name: &str, workload: &str) -> String {
     format!(
         "servegate: 1\nkind: policy\nname: {name}\nworkload: {workload}\nruns: 3\ncontrols: 2\nchecks:\n  - metric: tpot\n    \
-         statistic: p50\n    at_most: 95%\n    floor: 50ms\n  - metric: error_rate\n    at_most: 5pp\n    role: guard\n"
+         statistic: p50\n    at_most: 50%\n    floor: 50ms\n  - metric: error_rate\n    at_most: 5pp\n    role: guard\n"
     )
 }
 

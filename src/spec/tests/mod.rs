@@ -1,6 +1,7 @@
 //! Tests of whole files: what is shipped, what is malformed, what is documented.
 
 mod files;
+mod help;
 mod malformed;
 mod pictures;
 mod schemas;

@@ -27,6 +27,14 @@ checks:
       |
       = help: add one of them to the check
 
+    error[unknown-cell]: `checks[0].cells[1]`: the workload `w` has no cell `c9`
+     --> f.yaml:8:17
+      |
+    8 |     cells: [c1, c9]
+      |                 ^^
+      |
+      = help: its cells are `c1`, `c8`
+
     error[unknown-key]: `checks[0].at_mst`: `at_mst` is not a key of a check
      --> f.yaml:9:5
       |

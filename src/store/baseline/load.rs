@@ -158,7 +158,12 @@ impl Baselines {
         }
     }
 
-    pub(super) fn load(&self, workload: &str, release: &str, digest: Digest) -> Result<Baseline, BaselineError> {
+    /// The manifest of a release with this digest, and its runs, all digests verified.
+    ///
+    /// # Errors
+    ///
+    /// As [`Baselines::load_active`].
+    pub fn load(&self, workload: &str, release: &str, digest: Digest) -> Result<Baseline, BaselineError> {
         let folder = self.release(workload, release)?;
         let manifest = self.manifest(workload, release, &digest)?;
         let mut sessions = Vec::with_capacity(manifest.sessions.len());

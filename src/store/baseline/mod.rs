@@ -114,9 +114,12 @@ impl Baselines {
     }
 }
 
+/// Folder of the runs in that of a release.
+const RUNS: &str = "runs";
+
 /// Where a run of a release is stored: its name is its digest, so it is never overwritten by another.
 fn run_folder(release: &Path, id: &Digest) -> PathBuf {
-    release.join("runs").join(id.short())
+    release.join(RUNS).join(id.short())
 }
 
 /// Keeps every other process from changing this folder until it is dropped; the system frees it after a kill.

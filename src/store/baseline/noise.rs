@@ -8,6 +8,7 @@ use crate::artifact::metrics::cell::CellData;
 use crate::artifact::run::Run;
 use crate::base::names::{Metric, Scale, Statistic};
 use crate::base::units::Nanos;
+use crate::compare::effect::session_prior;
 use crate::stats::history::{SessionPrior, noise};
 use crate::stats::quantile::quantile;
 
@@ -89,7 +90,7 @@ fn entry(cell: &str, question: &Question<'_>, values: &[Vec<Vec<f64>>]) -> Optio
         .iter()
         .map(|sessions| sessions.iter().map(|runs| runs.iter().map(|value| value.ln()).collect()).collect())
         .collect();
-    let found = noise(&logs, &[], SessionPrior::default());
+    let found = noise(&logs, &[], session_prior(question.metric, SessionPrior::default()));
     Some(NoiseEntry {
         cell: cell.to_owned(),
         metric: question.metric,

@@ -1,5 +1,6 @@
 //! Recomputes every digest of the stored baselines, looks at every name, and reports every fault, not only the first.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use crate::store::baseline::history::{Event, EventKind, History};
 use crate::store::baseline::manifest::{BaselineManifest, CURRENT, versions};
-use crate::store::baseline::{BaselineError, Baselines, run_folder};
+use crate::store::baseline::{BaselineError, Baselines, RUNS, run_folder};
 use crate::store::files::{FileError, checked_name};
 use crate::store::runs::open_run;
 
@@ -79,7 +80,9 @@ impl Baselines {
             }
         }
         for release in Self::at(self.workload(workload)?).workloads()? {
-            verify_links(&self.release(workload, &release)?, DEPTH, faults)?;
+            let folder = self.release(workload, &release)?;
+            verify_links(&folder, DEPTH, faults)?;
+            verify_listed(&folder, faults)?;
         }
         faults.extend(self.unknown_to(history, workload)?);
         Ok(())
@@ -139,6 +142,22 @@ fn verify_links(folder: &Path, depth: u32, faults: &mut Vec<Fault>) -> Result<()
             faults.push(linked(path));
         } else if path.is_dir() && depth > 0 {
             verify_links(&path, depth - 1, faults)?;
+        }
+    }
+    Ok(())
+}
+
+/// What lies among the runs of a release and is in none of its manifests: read by nobody, approved by nobody, and left by a
+/// killed refresh or put there by hand. Manifests that do not read are found elsewhere.
+fn verify_listed(folder: &Path, faults: &mut Vec<Fault>) -> Result<(), BaselineError> {
+    let manifests = versions(folder).filter_map(|path| BaselineManifest::read(&path).ok());
+    let manifests: Vec<BaselineManifest> = manifests.map(|(_, manifest)| manifest).collect();
+    let runs = manifests.iter().flat_map(|manifest| manifest.sessions.values().flatten());
+    let listed: BTreeSet<PathBuf> = runs.map(|run| run_folder(folder, &run.id)).collect();
+    for path in entries(&folder.join(RUNS))? {
+        if !listed.contains(&path) && !is_link(&path) {
+            let what = "no manifest of the release names it, so it is no part of a baseline; remove it, or refresh with its run";
+            faults.push(Fault { path, what: what.to_owned() });
         }
     }
     Ok(())

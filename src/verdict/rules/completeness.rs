@@ -21,5 +21,5 @@ pub(super) fn absent() -> Fault {
 }
 
 fn fault(seen: String) -> Fault {
-    Fault { code: "run-incomplete", seen, fix: "measure it again to its end" }
+    Fault { code: "run-incomplete", seen, fix: "measure it again to its end, or continue its session with `--resume`" }
 }
