@@ -51,7 +51,7 @@ fn a_condition_that_is_no_treatment_makes_the_deployments_not_comparable() {
     assert!(!scene.path("servegate-out/runs").exists(), "it was known before the first request");
     let summary = scene.read("servegate-out/summary.md");
     assert!(
-        summary.contains("quantization") && summary.contains("do what the finding says: `condition-differs`"),
+        summary.contains("quantization") && summary.contains("do what the finding says: \\`condition-differs"),
         "{summary}"
     );
     scene.line("verify servegate-out/bundle").exits(0);

@@ -1,6 +1,7 @@
 //! What a user is told where something is off: failed requests, a store that changed, a session that begins again.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use servegate::base::names::Side;
 use servegate::sim::fault::{Fault, Share};
@@ -55,6 +56,15 @@ fn what_lies_in_a_store_and_is_no_part_of_it_is_said() {
     fs::create_dir(scene.path("baselines/tiny/v1/runs/0123456789ab")).unwrap();
     scene.line("baseline verify").exits(4).shows(&["v1/runs/0123456789ab: no manifest of the release names it"]);
     fs::remove_dir(scene.path("baselines/tiny/v1/runs/0123456789ab")).unwrap();
+
+    let manifest = scene.path("baselines/tiny/v1/baseline.json");
+    fs::rename(&manifest, scene.path("elsewhere.json")).unwrap();
+    symlink(scene.path("elsewhere.json"), &manifest).unwrap();
+    let again = "baseline refresh -q --release v1 --approved-by ada --runs runs/v1 --rebase again";
+    let told = scene.line(again).stderr;
+    assert!(told.contains("warning: baselines/tiny/v1/baseline.json: it is a symbolic link"), "{told}");
+    fs::remove_dir_all(scene.path("baselines")).unwrap();
+    scene.line("baseline refresh --initial --release v1 --approved-by ada --runs runs/v1").exits(0);
 
     let history = scene.read("baselines/tiny/history.jsonl");
     let refresh = "baseline refresh -q --release v2 --approved-by ada --runs runs/v2 --policy p.yaml";

@@ -89,13 +89,19 @@ impl Baselines {
     }
 
     /// Manifests of a workload that its history does not know: changed by hand, left by a killed refresh, or approved by
-    /// a line that was removed from the end of the history. The active baseline may then not be the approved one.
+    /// a line that was removed from the end of the history; and symbolic links. The active baseline may then not be the
+    /// approved one.
     ///
     /// # Errors
     ///
     /// The history or the folder cannot be read, or the name is no name.
     pub fn unapproved(&self, workload: &str) -> Result<Vec<Fault>, BaselineError> {
-        self.unknown_to(&History::read(&self.workload(workload)?)?, workload)
+        let mut faults = Vec::new();
+        for release in Self::at(self.workload(workload)?).workloads()? {
+            verify_links(&self.release(workload, &release)?, DEPTH, &mut faults)?;
+        }
+        faults.extend(self.unknown_to(&History::read(&self.workload(workload)?)?, workload)?);
+        Ok(faults)
     }
 
     fn unknown_to(&self, history: &History, workload: &str) -> Result<Vec<Fault>, BaselineError> {
