@@ -133,7 +133,7 @@ impl Summary {
     pub(crate) fn render(&self, name: &str) -> String {
         let mut text = format!("{}: a trace of the format {}, for {}\n", escape::terminal(name), self.format, self.why);
         if let Some(requests) = &self.requests {
-            requests.render(&mut text);
+            requests.render(&mut text, self.format);
         }
         if let Some(windows) = &self.windows {
             windows.render(&mut text);
@@ -188,8 +188,8 @@ impl OfRequests {
         }
     }
 
-    fn render(&self, text: &mut String) {
-        let source = if self.source == Format::Servegate { String::new() } else { format!(" from {}", self.source) };
+    fn render(&self, text: &mut String, format: Format) {
+        let source = if self.source != format { format!(", first read as {},", self.source) } else { String::new() };
         let rate = |arrivals: &Arrivals| {
             let rate = arrivals.rate_per_s.map_or_else(String::new, |rate| format!(": {rate:.3} per s"));
             format!("over {}{rate}", Nanos::from_seconds(arrivals.span_s))

@@ -50,8 +50,9 @@ mod tests {
         ] {
             assert_eq!(date(text), Some(Nanos(second * 1_000_000_000 + nanos)), "{text}");
         }
-        for text in ["", "2023-11-16", "now", "1969-12-31 23:59:59", "2023-02-30 00:00:00", "18:15:46", "\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}"] {
-            assert_eq!(date(text).filter(|_| text != "2023-11-16"), None, "{text}");
+        let accents = "\u{e9}".repeat(6);
+        for text in ["", "now", "1969-12-31 23:59:59", "2023-02-30 00:00:00", "18:15:46", &accents] {
+            assert_eq!(date(text), None, "{text}");
         }
     }
 

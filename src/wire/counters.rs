@@ -213,7 +213,7 @@ pub trait Meter {
 mod tests {
     use super::*;
     use crate::wire::exposition::parse;
-    use crate::wire::recorded_tests::shared;
+    use crate::base::recorded_tests::shared;
 
     /// Prompt and generated tokens, preemptions, cache queries and hits, running, waiting, use of the cache.
     fn told(page: &[u8], model: &str) -> [Option<f64>; 8] {

@@ -33,3 +33,4 @@ mod stored;
 mod support;
 mod target;
 mod tokenizer;
+mod workload;

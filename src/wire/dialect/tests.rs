@@ -9,7 +9,7 @@ use crate::base::names::Api;
 use crate::base::units::Nanos;
 use crate::wire::decoded::{Decoded, Outcome, TokenSource, Wanted};
 use crate::wire::dialect;
-use crate::wire::recorded_tests::shared;
+use crate::base::recorded_tests::shared;
 use crate::wire::transport::{Exchange, Failure, Read};
 
 pub(super) const FREE: Wanted = Wanted { output_tokens: 8, forced: false };
