@@ -360,6 +360,8 @@ names! {
         Speculative = "speculative",
         /// Worker threads of a CPU engine.
         Threads = "threads",
+        /// What `extra_body` adds to each request.
+        RequestFields = "request_fields",
         /// The host that generates the load.
         GeneratorHost = "generator_host",
     }

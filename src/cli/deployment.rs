@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::artifact::conditions::{Conditions, Known, Source};
 use crate::artifact::run::ClockKind;
+use crate::base::digest::Digest;
 use crate::base::names::{Api, Condition, Side};
 use crate::base::secret::Secret;
 use crate::base::units::Nanos;
@@ -32,6 +33,15 @@ const PREFLIGHT_LIMIT: Nanos = Nanos::from_secs(120);
 
 /// A server drops its caches at once; what waits longer is stuck.
 const RESET_LIMIT: Nanos = Nanos::from_secs(30);
+
+/// Longest fields that are kept as they are; longer ones as a digest.
+const MOST_FIELDS: usize = 200;
+
+/// What is added to every request, as a condition: the text itself, in the order of its keys.
+fn request_fields(extra_body: &Map<String, Value>) -> String {
+    let text = Value::Object(extra_body.clone()).to_string();
+    if text.chars().count() > MOST_FIELDS { Digest::of(text.as_bytes()).to_string() } else { text }
+}
 
 /// How requests to a deployment look.
 #[derive(Clone, Debug)]
@@ -125,6 +135,9 @@ impl Live {
         if side == Side::Control {
             all.extend(self.control_conditions.clone());
         }
+        // Whatever anybody declares, this is what was sent.
+        let sent = Known { value: request_fields(&self.speaks.extra_body), source: Source::Declared };
+        all.insert(Condition::RequestFields, sent);
         all
     }
 

@@ -63,7 +63,8 @@ pub struct Chunk {
     /// When it arrived.
     pub at: Nanos,
     /// Tokens in it, where the stream tells: usage in every chunk, token ids or log probabilities, or as many chunks
-    /// as tokens; else, where the tokenizer counted the answer, those of its text.
+    /// as tokens; else, where the tokenizer counted the answer, those of its text. A first chunk that holds far more text
+    /// than an average one has its share of the tokens by its share of the text.
     pub tokens: Option<u32>,
 }
 
@@ -88,6 +89,11 @@ pub enum Doubt {
     /// More tokens than the request allowed.
     #[error("the usage counts more output tokens than were asked for")]
     MoreThanWanted,
+    /// More content chunks than the request allowed tokens, and no usage: a chunk is no token there.
+    #[error(
+        "there are more chunks with content than output tokens were asked for, and no usage says how many tokens they hold"
+    )]
+    MoreChunksThanWanted,
     /// More content chunks than tokens, though each has at least one.
     #[error("the usage counts fewer output tokens than there are chunks with content")]
     FewerThanChunks,

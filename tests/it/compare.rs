@@ -8,7 +8,7 @@ use servegate::base::digest::Digest;
 use servegate::base::names::Side;
 
 use crate::stored::Session;
-use crate::support::{Scene, policy, workload};
+use crate::support::{Engine, MODEL, Scene, policy, workload};
 
 const LINE: &str = "compare --policy p.yaml --baseline runs/v1 --candidate runs/v2";
 
@@ -143,4 +143,19 @@ fn one_run_given_twice_is_not_comparable() {
     let scene = measured();
     let line = "compare --policy p.yaml --baseline runs/v1 --candidate runs/v2 runs/v2/v2-00-candidate";
     scene.line(line).exits(3).shows(&["run-duplicate"]);
+}
+
+#[test]
+fn requests_with_other_fields_are_not_compared() {
+    let engine = Engine::quick(0.3);
+    let scene = Scene::new();
+    scene.measure(&engine.url(), "--out base --session b --quiet").exits(0);
+    let plain =
+        format!("measure --workload w.yaml --url {} --model {MODEL} --out other --session o --quiet", engine.url());
+    scene.line(&plain).exits(0);
+    let judged = scene.line("compare --policy p.yaml --baseline base --candidate other");
+    // On a busy machine a run counts for nothing besides, and that is exit code 4.
+    assert!(matches!(judged.code, Some(3 | 4)), "{}\n{}", judged.stdout, judged.stderr);
+    let report = scene.read("servegate-out/verdict.json");
+    assert!(report.contains(r#"`request_fields` is `{\\\"ignore_eos\\\":true}` in the baseline and `{}`"#), "{report}");
 }

@@ -116,6 +116,19 @@ fn definition(metric: Metric) -> Definition {
     }
 }
 
+/// Whether a success has a value of this metric; none of a metric that only a run has.
+pub fn is_defined(metric: Metric, record: &Record) -> Option<bool> {
+    match definition(metric) {
+        Definition::Request(time) => Some(time(record).is_some()),
+        Definition::Gaps(gaps) => {
+            let mut values = Vec::new();
+            gaps(record, &mut values);
+            Some(!values.is_empty())
+        }
+        Definition::Run(_) => None,
+    }
+}
+
 /// From one instant to a later one, in ms, at least the resolution.
 fn elapsed_ms(from: Nanos, to: Nanos) -> f64 {
     at_least_shortest(to.since(from).as_ms())

@@ -4,7 +4,8 @@ use crate::artifact::metrics::at_least_shortest;
 use crate::artifact::record::Record;
 
 /// The tokens of the first chunk were there at the first instant; where every chunk is a token this is the usual
-/// `tokens - 1`. Where its size is unknown it counts as an average chunk.
+/// `tokens - 1`. Where its size is unknown it counts as an average chunk, unless it holds far
+/// more text than one (see `wire`).
 ///
 /// Not defined for an answer that came in one chunk or at one instant: nothing shows how long its tokens took.
 pub(super) fn of(record: &Record) -> Option<f64> {

@@ -4,6 +4,7 @@
 mod age;
 mod caches;
 mod conditions;
+mod defined;
 mod definitions;
 mod identity;
 mod plan;
@@ -47,9 +48,11 @@ const RULES: &[Rule] = &[
     workload::same_prompts,
     workload::prompts_known,
     workload::same_cache_hits,
+    defined::same_answers,
     tokens::same_source,
     tokens::same_tokenizer,
     tokens::same_counts,
+    tokens::same_chunks,
 ];
 
 /// All that forbids a comparison; empty when the sides are comparable.

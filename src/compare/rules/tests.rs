@@ -188,6 +188,43 @@ fn tokens_are_counted_alike() {
     let coarser = change(|r| (r.output_tokens, r.text_bytes) = (Some(24), 96));
     assert!(coarser.is_empty(), "four tokens a chunk, and four times the text: speculative decoding");
     assert!(change(|r| r.text_bytes = 96).is_empty(), "longer words are no tokens");
+    // Tool calls are no text: nothing shows that a chunk holds more.
+    let silent = |tokens| {
+        codes(move |sides| {
+            sides.all().flat_map(|run| &mut run.records).for_each(|record| record.text_bytes = 0);
+            let records = sides.candidate.iter_mut().flat_map(|run| &mut run.records);
+            records.filter(|record| record.cell == "c8").for_each(|record| record.output_tokens = Some(tokens));
+        })
+    };
+    assert!(silent(6).is_empty());
+    assert_eq!(silent(24), ["token-counts-differ"]);
+}
+
+#[test]
+fn chunks_that_are_taken_for_tokens_hold_as_much_text() {
+    let estimated = |text: u64| {
+        codes(move |sides| {
+            sides.all().flat_map(|run| &mut run.records).for_each(|record| record.tokens_from = TokenSource::Chunks);
+            let records = sides.candidate.iter_mut().flat_map(|run| &mut run.records);
+            records.filter(|record| record.cell == "c8").for_each(|record| record.text_bytes = text);
+        })
+    };
+    assert!(estimated(24).is_empty() && estimated(27).is_empty(), "other answers have other words");
+    assert_eq!(estimated(12), ["token-counts-differ"], "halves of tokens");
+    assert_eq!(estimated(48), ["token-counts-differ"], "two tokens a chunk");
+}
+
+#[test]
+fn the_same_share_of_the_answers_defines_what_is_checked() {
+    let in_one_chunk = |every: u32| {
+        codes(move |sides| {
+            let records = sides.candidate.iter_mut().flat_map(|run| &mut run.records);
+            let some = records.filter(|record| record.cell == "c1" && record.request % every == 0);
+            some.for_each(|record| record.chunks.truncate(1));
+        })
+    };
+    assert_eq!(in_one_chunk(2)[0], "values-missing");
+    assert!(!in_one_chunk(40).contains(&"values-missing"), "one of forty");
 }
 
 #[test]

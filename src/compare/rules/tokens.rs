@@ -12,6 +12,9 @@ use crate::spec::policy::Policy;
 const SOURCE_TOLERANCE: f64 = 0.03;
 /// The largest relative change of tokens a chunk that needs no explanation.
 const PER_CHUNK_TOLERANCE: f64 = 0.05;
+/// The largest relative change of the text of a chunk where chunks are taken for tokens: other answers to the same
+/// prompts have other words.
+const TEXT_OF_A_CHUNK: f64 = 0.2;
 /// Of a change of tokens a chunk, so much must be found again in the text of a chunk (on logarithms).
 const EXPLAINED: f64 = 0.5;
 
@@ -62,14 +65,38 @@ pub(super) fn same_tokenizer(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatc
     mismatch.into_iter().collect()
 }
 
+/// Where chunks are taken for tokens, they hold as much text as before: else they are other chunks.
+pub(super) fn same_chunks(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
+    #[expect(clippy::cast_precision_loss, reason = "an answer has far fewer than 2^53 bytes")]
+    let bytes = |record: &Record| {
+        let as_tokens =
+            record.tokens_from == TokenSource::Chunks && record.output_tokens.map(f64::from) == Some(chunks(record));
+        (record.is_success() && as_tokens && record.text_bytes > 0).then(|| [record.text_bytes as f64, chunks(record)])
+    };
+    per_cell(evidence, bytes, |cell, baseline, candidate| {
+        ((candidate / baseline).ln().abs() > TEXT_OF_A_CHUNK.ln_1p()).then(|| Mismatch {
+            code: "token-counts-differ",
+            cell: Some(cell.to_owned()),
+            message: format!(
+                "no usage came, so chunks were taken for tokens, and a chunk holds {baseline:.1} bytes of text in the baseline \
+                 and {candidate:.1} in the candidate at {cell}: they are not the same unit; make both sides send usage, or give \
+                 the targets a `tokenizer`"
+            ),
+        })
+    })
+}
+
+fn chunks(record: &Record) -> f64 {
+    f64::from(u32::try_from(record.chunks.len()).unwrap_or(u32::MAX))
+}
+
 /// Where a chunk holds more tokens than before, it holds more text. Speculative decoding and coarser flushing do
 /// both; a server that only says so is not faster.
 pub(super) fn same_counts(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> {
-    let chunks = |record: &Record| f64::from(u32::try_from(record.chunks.len()).unwrap_or(u32::MAX));
     let tokens = |record: &Record| Some([f64::from(record.output_tokens?), chunks(record)]);
     #[expect(clippy::cast_precision_loss, reason = "an answer has far fewer than 2^53 bytes")]
     let bytes = |record: &Record| Some([record.text_bytes as f64, chunks(record)]);
-    let answers = |record: &Record| record.is_success() && record.text_bytes > 0;
+    let answers = |record: &Record| record.is_success() && !record.chunks.is_empty();
     let of_text = |judge: &dyn Fn(&str, f64, f64) -> Option<Mismatch>| {
         per_cell(evidence, |record| if answers(record) { bytes(record) } else { None }, judge)
     };
@@ -82,7 +109,8 @@ pub(super) fn same_counts(evidence: &Evidence<'_>, _: &Policy) -> Vec<Mismatch> 
                 return None;
             }
             let unexplained = |here: &str, b: f64, c: f64| {
-                let explained = (c / b).ln() / grown;
+                // Where there is no text (tool calls) nothing explains it.
+                let explained = if b > 0.0 && c > 0.0 { (c / b).ln() / grown } else { 0.0 };
                 (here == cell && explained < EXPLAINED).then(|| Mismatch {
                 code: "token-counts-differ",
                 cell: Some(cell.to_owned()),

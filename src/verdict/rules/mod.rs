@@ -7,6 +7,7 @@ mod client;
 mod comparable;
 mod completeness;
 mod garbage;
+mod hidden;
 mod records;
 mod server;
 mod steady;
@@ -63,6 +64,7 @@ const MEASUREMENT_RULES: &[MeasurementRule] = &[
     amount::cells_exist,
     comparable::comparable,
     amount::faulty_runs,
+    hidden::hidden,
     garbage::malformed,
     steady::steady,
 ];

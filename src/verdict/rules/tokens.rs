@@ -15,11 +15,15 @@ const MOST_DOUBTFUL: f64 = 0.01;
 const MOST_SHORT: f64 = 0.5;
 
 /// No explanation makes these right: the answer is not the one that was asked for, or the usage is not its count.
-const PROOFS: [(Doubt, &str); 3] = [
+const PROOFS: [(Doubt, &str); 4] = [
     (
         Doubt::MoreThanWanted,
         "see whether the server knows the length under another name (docs/targets.md, interfaces), and whether its usage \
          counts several choices or attempts",
+    ),
+    (
+        Doubt::MoreChunksThanWanted,
+        "make the server send usage, or give the target a `tokenizer`: chunks are no tokens there",
     ),
     (Doubt::FewerThanListed, "see what the server or its gateway reports as usage"),
     (

@@ -12,6 +12,9 @@ use crate::wire::tokenizer::Tokenizer;
 /// Most bytes of a finish reason that are kept.
 const FINISH: usize = 64;
 
+/// So many times the text of an average chunk is no chance of long words.
+const HELD_BACK: u64 = 3;
+
 /// Why an event ends the reading of its stream.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
@@ -177,8 +180,24 @@ impl Answer {
                 self.count_chunks(tokenizer, output);
             }
         }
+        self.size_first(output);
         self.of_text = of_text;
         (source, output)
+    }
+
+    /// A first chunk of unknown size that holds the text of several chunks was held back: its tokens are its share of
+    /// the text. All else would make the tokens after it more, and the time of each shorter.
+    fn size_first(&mut self, output: u32) {
+        let (Some(end), Some(Chunk { tokens: tokens @ None, .. })) = (self.ends.first(), self.chunks.first_mut())
+        else {
+            return;
+        };
+        let count = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
+        let (first, whole) = (count(*end), self.text_bytes);
+        if first.saturating_mul(count(self.ends.len())) > HELD_BACK.saturating_mul(whole) {
+            let share = u64::from(output).saturating_mul(first).checked_div(whole);
+            *tokens = share.and_then(|tokens| u32::try_from(tokens).ok());
+        }
     }
 
     /// What the usage is held against. The text is no witness where it is not what the tokens say: the replacement

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::base::digest::Digest;
 use crate::base::names::Api;
 use crate::base::units::Nanos;
-use crate::wire::decoded::{Decoded, Outcome, TokenSource, Wanted};
+use crate::wire::decoded::{Decoded, Doubt, Outcome, TokenSource, Wanted};
 use crate::wire::dialect;
 use crate::base::recorded_tests::shared;
 use crate::wire::transport::{Exchange, Failure, Read};
@@ -86,6 +86,30 @@ fn a_llama_cpp_completion_with_several_tokens_in_a_chunk_has_unknown_tokens() {
     let decoded = dialect::of(Api::Completions).decode(&stream, FREE);
     assert_eq!((decoded.outcome, decoded.output_tokens, instants(&decoded)), (Outcome::Ok, Some(6), vec![10, 20, 30]));
     assert_eq!(tokens(&decoded), [None; 3]);
+}
+
+#[test]
+fn a_first_chunk_that_was_held_back_counts_by_its_text() {
+    let text = |text: &str| format!(r#"{{"choices":[{{"text":"{text}"}}]}}"#);
+    let usage = r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":16}}"#;
+    let read = |first: &str| {
+        let events = [&text(first), &text("abcd"), &text("abcd"), &text("abcd"), &text("abcd"), usage, "[DONE]"];
+        tokens(&dialect::of(Api::Completions).decode(&exchange(&frames(&events)), FREE))
+    };
+    // 12 of 16 tokens, by 48 of 64 bytes.
+    assert_eq!(read(&"abcd".repeat(12)), [Some(12), None, None, None, None]);
+    assert_eq!(read("abcdefgh"), [None; 5], "a long word is no proof");
+}
+
+#[test]
+fn more_chunks_than_tokens_were_asked_for_are_no_tokens() {
+    let events: Vec<String> = (0..12).map(|_| delta(r#"{"content":"a"}"#)).collect();
+    let read = |wanted: u32| {
+        let events: Vec<&str> = events.iter().map(String::as_str).chain([FINISH, "[DONE]"]).collect();
+        let wanted = Wanted { output_tokens: wanted, forced: true };
+        dialect::of(Api::Chat).decode(&exchange(&frames(&events)), wanted).doubt
+    };
+    assert_eq!([read(6), read(11), read(12)], [Some(Doubt::MoreChunksThanWanted), None, None]);
 }
 
 #[test]

@@ -118,7 +118,11 @@ impl Tokens {
     /// Where the accounts contradict each other, although the stream is whole: the first that holds. A healthy engine may
     /// give several tokens in a chunk, and one token without text at the end; both are no contradiction.
     pub(super) fn doubt(&self, wanted: u32, shown: &Shown) -> Option<Doubt> {
-        let output = self.counts.output?;
+        let Some(output) = self.counts.output else {
+            // Without usage chunks are taken for tokens, which they are not where there are more than may be.
+            let more = !shown.called && shown.of_text.is_none() && shown.chunks > wanted.saturating_add(1);
+            return more.then_some(Doubt::MoreChunksThanWanted);
+        };
         let hidden = self.counts.reasoning.filter(|_| !shown.reasoned).unwrap_or_default();
         if output > wanted {
             Some(Doubt::MoreThanWanted)
@@ -205,6 +209,8 @@ mod tests {
         assert_eq!((beside(117, 100), beside(89, 100)), (Some(Doubt::MoreThanText), Some(Doubt::FewerThanText)));
         assert_eq!((beside(1_000, 909), beside(15, 20)), (Some(Doubt::MoreThanText), Some(Doubt::FewerThanText)));
         assert_eq!(account(&[], 9, Some(5)).doubt(9, &text(90)), Some(Doubt::HiddenReasoning), "it explains more");
-        assert_eq!(Tokens::default().doubt(1, &shown(9)), None, "without usage there is nothing to contradict");
+        assert_eq!(Tokens::default().doubt(9, &shown(9)), None, "without usage there is nothing to contradict");
+        assert_eq!(Tokens::default().doubt(1, &shown(9)), Some(Doubt::MoreChunksThanWanted));
+        assert_eq!(Tokens::default().doubt(1, &Shown { called: true, ..shown(9) }), None, "pieces of a call");
     }
 }
