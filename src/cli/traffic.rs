@@ -203,14 +203,16 @@ impl OfRequests {
         line(text, "output tokens", &self.output_tokens.as_ref().map_or("unknown".to_owned(), |all| all.words(0)));
         if let Some(sessions) = &self.sessions {
             let (of, continued) = (sessions.requests, sessions.continued);
-            let what = format!("{} of {}, {continued} continue one that is named", sessions.sessions, count(of, "request"));
+            let what =
+                format!("{} of {}, {continued} continue one that is named", sessions.sessions, count(of, "request"));
             line(text, "sessions", &what);
             line(text, "turns", &sessions.turns.words(0));
         }
         if let Some(blocks) = &self.blocks {
             let size = blocks.tokens.map_or_else(String::new, |tokens| format!(" of {}", count(tokens, "token")));
             let share = blocks.repeated_share * 100.0;
-            let what = format!("{}{size} in prompts; an earlier request had {share:.1} %", count(blocks.blocks, "block"));
+            let what =
+                format!("{}{size} in prompts; an earlier request had {share:.1} %", count(blocks.blocks, "block"));
             line(text, "blocks", &format!("{what}: no prefix cache can hit more"));
         }
         if !self.classes.is_empty() {

@@ -80,7 +80,8 @@ fn by_keys(input: Input<'_>) -> Result<Found, Refused> {
             }
             Marks::Keys(ways) => {
                 let has = |row: &BTreeMap<_, _>, way: &[&str]| way.iter().all(|key| row.contains_key(*key));
-                let most = |way: &&&[&str]| rows.iter().filter(|row| has(row, way)).count().saturating_mul(2) > rows.len();
+                let most =
+                    |way: &&&[&str]| rows.iter().filter(|row| has(row, way)).count().saturating_mul(2) > rows.len();
                 candidates.extend(ways.iter().find(most).map(|way| (format, *way)));
             }
             Marks::FirstKey(_) | Marks::Columns(_) | Marks::Headless(..) => {}

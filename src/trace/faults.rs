@@ -182,7 +182,9 @@ impl Faults {
 
     /// Rows of all kinds with this effect. A row counts once for each kind.
     pub fn with(&self, effect: Effect) -> u64 {
-        self.iter().filter(|(kind, _)| kind.effect() == effect).fold(0, |sum, (_, tally)| sum.saturating_add(tally.rows))
+        self.iter()
+            .filter(|(kind, _)| kind.effect() == effect)
+            .fold(0, |sum, (_, tally)| sum.saturating_add(tally.rows))
     }
 
     /// The kinds with this effect in words: `not JSON: 2 (line 3, line 9)`.

@@ -50,7 +50,8 @@ impl<'a> Table<'a> {
     /// # Errors
     /// It is not, or twice.
     pub(super) fn column(&self, name: &'static str) -> Result<Column, Refused> {
-        let fault = |times| Refused::Column { name: self.input.name.to_owned(), format: self.format, column: name, times };
+        let fault =
+            |times| Refused::Column { name: self.input.name.to_owned(), format: self.format, column: name, times };
         self.optional(name)?.ok_or_else(|| fault(0))
     }
 

@@ -90,7 +90,10 @@ fn what_is_refused_exits_5_and_says_what_to_do() {
         "--format FORMAT",
     ]);
     assert_eq!(ended.stdout, "");
-    scene.write("both.csv", "TIMESTAMP,ContextTokens,GeneratedTokens,num_prefill_tokens,num_decode_tokens\n2023-11-16 18:15:46,1,1,2,2\n");
+    scene.write(
+        "both.csv",
+        "TIMESTAMP,ContextTokens,GeneratedTokens,num_prefill_tokens,num_decode_tokens\n2023-11-16 18:15:46,1,1,2,2\n",
+    );
     scene.line("workload inspect both.csv").exits(5).says(&["fits more than one format: `azure`, `vidur`", "--format"]);
     scene.line("workload inspect both.csv --format vidur").exits(0).shows(&["for `--format vidur`", "mean 2.0"]);
     scene.line("workload inspect both.csv --format mooncake").exits(5).says(&["not JSON"]);

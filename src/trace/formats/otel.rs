@@ -19,12 +19,8 @@ const FIELDS: &str = "spans, resourceSpans, or a span with attributes";
 /// Spans between a model call and the one that names its session.
 const MAX_DEPTH: usize = 100;
 
-pub(super) const MARKS: Marks = Marks::Keys(&[
-    &["resourceSpans"],
-    &["spans"],
-    &["span_id", "attributes"],
-    &["spanId", "attributes"],
-]);
+pub(super) const MARKS: Marks =
+    Marks::Keys(&[&["resourceSpans"], &["spans"], &["span_id", "attributes"], &["spanId", "attributes"]]);
 
 #[derive(Deserialize)]
 struct Batch<'a> {

@@ -67,10 +67,12 @@ impl Span {
 
     /// Its attributes by name, with the wrappers of OTLP taken off.
     pub(super) fn attributes(&mut self) -> Attributes {
-        Attributes(match plain(Value::Object(Map::from_iter([("kvlistValue".to_owned(), values(&mut self.attributes))]))) {
-            Value::Object(fields) => fields,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
-        })
+        Attributes(
+            match plain(Value::Object(Map::from_iter([("kvlistValue".to_owned(), values(&mut self.attributes))]))) {
+                Value::Object(fields) => fields,
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+            },
+        )
     }
 }
 
