@@ -16,5 +16,6 @@ pub mod sim;
 pub mod spec;
 pub mod stats;
 pub mod store;
+pub mod trace;
 pub mod verdict;
 pub mod wire;

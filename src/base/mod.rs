@@ -4,6 +4,8 @@ pub mod diagnostic;
 pub mod digest;
 mod mask;
 pub mod names;
+#[cfg(test)]
+pub(crate) mod recorded_tests;
 pub mod rng;
 pub mod secret;
 pub mod units;

@@ -39,8 +39,10 @@ mod table;
 mod target;
 mod terminal;
 mod tokenizer;
+mod traffic;
 mod trust;
 mod verify;
+mod workload;
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,7 +57,7 @@ use crate::cli::terminal::Terminal;
 /// A regression gate for LLM serving: may this change ship?
 ///
 /// Exit codes: 0 pass or warn, 1 fail, 2 inconclusive, 3 not comparable, 4 could not measure,
-/// 5 a policy, workload or config file is invalid, 64 usage, 70 internal error, 130 SIGINT, 143 SIGTERM.
+/// 5 a policy, workload, config or trace file is invalid, 64 usage, 70 internal error, 130 SIGINT, 143 SIGTERM.
 #[derive(Parser)]
 #[command(name = "servegate", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
@@ -94,6 +96,7 @@ enum Command {
     Check(check::Args),
     Schema(schema::Args),
     Verify(verify::Args),
+    Workload(workload::Args),
     Sim(sim::Args),
     Selfcheck(selfcheck::Args),
     Completions(completions::Args),
@@ -143,6 +146,7 @@ fn dispatch(command: Command, terminal: &mut Terminal) -> Result<Exit, CliError>
         Command::Check(args) => check::run(&args, terminal),
         Command::Schema(args) => schema::run(&args, terminal),
         Command::Verify(args) => verify::run(&args, terminal),
+        Command::Workload(args) => workload::run(&args, terminal),
         Command::Sim(args) => sim::run(&args, terminal),
         Command::Selfcheck(args) => selfcheck::run(&args, terminal),
         Command::Completions(args) => completions::run(&args, terminal),

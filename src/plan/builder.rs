@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::plan::lengths::Draws;
-use crate::plan::request::{Plan, PlannedCell, PlannedRequest, PromptRecipe};
+use crate::plan::request::{Part, Plan, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::plan::{arrivals, fingerprint};
 use crate::spec::workload::{Cell, Load, Phase, SharedPrefix, Workload};
 
@@ -103,9 +103,10 @@ impl<'a> Shapes<'a> {
     fn request(&mut self, number: u32, due: Option<Nanos>) -> PlannedRequest {
         let words = self.prompt_lengths.next();
         let prefix = self.cell.shared_prefix.and_then(|SharedPrefix { tokens, .. }| {
-            let seed = self.groups.choose(&self.prefixes)?;
-            Some((*seed, tokens.min(words)))
+            let seed = *self.groups.choose(&self.prefixes)?;
+            Some(Part { seed, words: tokens.min(words) })
         });
+        let prefix = prefix.into_iter().collect();
         PlannedRequest {
             number,
             prompt: PromptRecipe { seed: self.prompts.bits(), words, prefix, vocabulary: self.vocabulary },

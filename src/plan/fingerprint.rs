@@ -7,7 +7,7 @@
 //! reach the target only through the requests.
 
 use crate::base::digest::{Digest, Hasher};
-use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::plan::request::{Part, PlannedCell, PlannedRequest};
 use crate::plan::vocabulary::WORDS;
 use crate::spec::workload::{Burst, Load};
 
@@ -44,7 +44,7 @@ fn add_cell(hasher: &mut Hasher, cell: &PlannedCell) {
         add(hasher, &[u64::from(most)]);
     }
     for requests in [&cell.warmup, &cell.requests] {
-        add(hasher, &[u64::try_from(requests.len()).unwrap_or(u64::MAX)]);
+        add(hasher, &[number(requests.len())]);
         for request in requests {
             add_request(hasher, request);
         }
@@ -70,16 +70,23 @@ fn load(load: Load) -> Vec<u64> {
 
 fn add_request(hasher: &mut Hasher, request: &PlannedRequest) {
     let prompt = &request.prompt;
-    let (prefix_seed, prefix_words) = prompt.prefix.unwrap_or_default();
+    let first = prompt.prefix.first().copied().unwrap_or(Part { seed: 0, words: 0 });
     let due = request.due.map_or([0, 0], |due| [1, due.0]);
     add(hasher, &[u64::from(request.number), prompt.seed, u64::from(prompt.words)]);
-    add(hasher, &[u64::from(prompt.prefix.is_some()), prefix_seed, u64::from(prefix_words)]);
+    add(hasher, &[number(prompt.prefix.len()), first.seed, u64::from(first.words)]);
+    for part in prompt.prefix.iter().skip(1) {
+        add(hasher, &[part.seed, u64::from(part.words)]);
+    }
     add(hasher, &[u64::from(request.output_tokens), due[0], due[1]]);
     if let Some(vocabulary) = prompt.vocabulary {
         // Of a workload all prompts are ids or none is, so that this is not the next request.
         hasher.field(TOKEN_IDS.as_bytes());
         add(hasher, &[u64::from(vocabulary)]);
     }
+}
+
+fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// Adds numbers of fixed width; every list above has a fixed or a stated length.

@@ -9,19 +9,13 @@ const SPELLED: u32 = 7;
 
 /// The prompt's words, separated by single spaces.
 ///
-/// A prefix and a request's own part each begin with their seed, spelled in words: different seeds
+/// Each part begins with its seed, spelled in words: different seeds
 /// differ within the first seven words, so nothing is read from a prefix cache by accident. (A part
 /// of fewer words is distinct only by chance.) The same recipe always gives the same text.
 pub fn text(recipe: &PromptRecipe) -> String {
     // The longest words have seven letters; their mean is under five.
     let mut out = String::with_capacity(usize::try_from(recipe.words).unwrap_or_default().saturating_mul(6));
-    let mut own = recipe.words;
-    if let Some((seed, words)) = recipe.prefix {
-        let words = words.min(recipe.words);
-        own -= words;
-        extend(&mut out, seed, words);
-    }
-    extend(&mut out, recipe.seed, own);
+    recipe.parts().for_each(|part| extend(&mut out, part.seed, part.words));
     out
 }
 
@@ -33,13 +27,7 @@ pub fn ids(recipe: &PromptRecipe) -> Option<Vec<u32>> {
     let vocabulary = recipe.vocabulary?;
     let range = Ids { first: vocabulary.div_euclid(4), count: vocabulary.div_euclid(2).max(1) };
     let mut out = Vec::with_capacity(usize::try_from(recipe.words).unwrap_or_default());
-    let mut own = recipe.words;
-    if let Some((seed, words)) = recipe.prefix {
-        let words = words.min(recipe.words);
-        own -= words;
-        range.extend(&mut out, seed, words);
-    }
-    range.extend(&mut out, recipe.seed, own);
+    recipe.parts().for_each(|part| range.extend(&mut out, part.seed, part.words));
     Some(out)
 }
 
@@ -108,8 +96,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::plan::request::Part;
 
     fn recipe(seed: u64, words: u32, prefix: Option<(u64, u32)>) -> PromptRecipe {
+        let prefix = prefix.map(|(seed, words)| Part { seed, words }).into_iter().collect();
         PromptRecipe { seed, words, prefix, vocabulary: None }
     }
 
@@ -161,6 +151,21 @@ mod tests {
         let words: Vec<&str> = text.split(' ').skip(7).take(4_000).collect();
         let fours: BTreeSet<_> = words.windows(4).collect();
         assert_eq!(fours.len(), words.len() - 3, "four words in a row came twice");
+    }
+
+    #[test]
+    fn equal_parts_are_equal_words_and_no_prompt_is_longer_than_it_says() {
+        let of = |parts: &[(u64, u32)], words| {
+            let prefix = parts.iter().map(|(seed, words)| Part { seed: *seed, words: *words }).collect();
+            text(&PromptRecipe { prefix, ..recipe(9, words, None) })
+        };
+        let (one, other) = (of(&[(1, 32), (2, 32), (3, 32)], 100), of(&[(1, 32), (2, 32), (4, 32)], 100));
+        let words =
+            |text: &str, from: usize, to: usize| text.split(' ').take(to).skip(from).collect::<Vec<_>>().join(" ");
+        assert_eq!(words(&one, 0, 64), words(&other, 0, 64));
+        assert_ne!(words(&one, 64, 71), words(&other, 64, 71));
+        assert_eq!(words(&one, 96, 100), words(&other, 96, 100), "its own words");
+        assert_eq!(of(&[(1, 32), (2, 32)], 40), words(&one, 0, 40), "cut in a part");
     }
 
     proptest! {

@@ -74,6 +74,15 @@ pub struct PlannedRequest {
     pub due: Option<Nanos>,
 }
 
+/// A run of words that is the same wherever it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Seed of its words.
+    pub seed: u64,
+    /// How many.
+    pub words: u32,
+}
+
 /// Everything that fixes a prompt's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptRecipe {
@@ -81,8 +90,27 @@ pub struct PromptRecipe {
     pub seed: u64,
     /// Length in words, which are tokens of nearly every vocabulary.
     pub words: u32,
-    /// Seed and length in words of a prefix shared with other requests, part of `words`.
-    pub prefix: Option<(u64, u32)>,
+    /// What stands before the request's own words and may be shared with other requests, in order; part of `words`.
+    pub prefix: Vec<Part>,
     /// Where the prompt is token ids and not text: the size of the vocabulary. `words` are then tokens, exactly.
     pub vocabulary: Option<u32>,
+}
+
+impl PromptRecipe {
+    /// The parts of the prompt in order, its own words last, together `words` long.
+    pub fn parts(&self) -> impl Iterator<Item = Part> {
+        let mut left = self.words;
+        let own = Part { seed: self.seed, words: self.words };
+        self.prefix.iter().copied().chain([own]).map(move |part| {
+            let words = part.words.min(left);
+            left -= words;
+            Part { words, ..part }
+        })
+    }
+
+    /// Words of the prompt that may be shared with other requests.
+    pub fn shared(&self) -> u32 {
+        let all = self.prefix.iter().fold(0_u32, |sum, part| sum.saturating_add(part.words));
+        all.min(self.words)
+    }
 }

@@ -31,9 +31,7 @@ impl Plan {
             for PlannedRequest { prompt, .. } in cell.warmup.iter_mut().chain(&mut cell.requests) {
                 let PromptRecipe { seed, prefix, .. } = prompt;
                 *seed ^= salt;
-                if let Some((seed, _)) = prefix {
-                    *seed ^= salt;
-                }
+                prefix.iter_mut().for_each(|part| part.seed ^= salt);
             }
         }
         plan

@@ -9,6 +9,7 @@
 //! for the number of tests, [`power`] says what would decide an undecided one.
 
 pub mod design;
+pub mod dispersion;
 pub mod error_rate;
 pub mod fisher;
 pub mod history;

@@ -14,8 +14,6 @@ pub mod frames;
 pub mod fuzz;
 mod hints;
 pub mod lines;
-#[cfg(test)]
-mod recorded_tests;
 pub mod sse;
 pub mod tokenizer;
 pub mod transport;

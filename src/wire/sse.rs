@@ -181,7 +181,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::recorded_tests::shared;
+    use crate::base::recorded_tests::shared;
 
     type Owned = (String, String, u64);
 

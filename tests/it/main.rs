@@ -35,3 +35,4 @@ mod stored;
 mod support;
 mod target;
 mod tokenizer;
+mod workload;

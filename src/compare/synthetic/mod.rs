@@ -138,7 +138,7 @@ pub(crate) fn know(run: &mut Run, condition: Condition, value: &str) {
 fn plan(requests: u32) -> Plan {
     let request = |number| PlannedRequest {
         number,
-        prompt: PromptRecipe { seed: u64::from(number), words: 100, prefix: None, vocabulary: None },
+        prompt: PromptRecipe { seed: u64::from(number), words: 100, prefix: Vec::new(), vocabulary: None },
         output_tokens: 6,
         due: None,
     };

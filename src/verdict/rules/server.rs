@@ -144,7 +144,7 @@ fn explained(cell: &PlannedCell, validity: &CellValidity) -> f64 {
         sum / count.max(1.0)
     };
     let words = mean(|request| request.prompt.words);
-    let shared = mean(|request| request.prompt.prefix.map_or(0, |(_, words)| words));
+    let shared = mean(|request| request.prompt.shared());
     let tokens = validity.prompt_tokens_mean.unwrap_or(words).max(words).max(1.0);
     (shared + tokens - words) / tokens
 }
@@ -191,7 +191,7 @@ mod tests {
     use crate::base::units::Nanos;
     use crate::compare::synthetic::policy::in_all_cells;
     use crate::compare::synthetic::{self, Shape, Sides, Traffic};
-    use crate::plan::request::PromptRecipe;
+    use crate::plan::request::{Part, PromptRecipe};
     use crate::spec::workload::{Load, Phase};
     use crate::verdict::case::Case;
     use crate::verdict::judge::judge;
@@ -200,7 +200,7 @@ mod tests {
 
     /// Forty requests of 90 words, 30 of them shared; the server counts 100 tokens a prompt.
     fn cell() -> PlannedCell {
-        let prompt = PromptRecipe { seed: 1, words: 90, prefix: Some((2, 30)), vocabulary: None };
+        let prompt = PromptRecipe { seed: 1, words: 90, prefix: vec![Part { seed: 2, words: 30 }], vocabulary: None };
         let request = |number| PlannedRequest { number, prompt: prompt.clone(), output_tokens: 50, due: None };
         PlannedCell {
             phase: Phase::Steady,

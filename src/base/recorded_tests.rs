@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 /// A file of the shared folder: `SERVEGATE_SHARED`, or `shared` beside the repository. None where it is absent.
-pub(super) fn shared(path: &str) -> Option<Vec<u8>> {
+pub(crate) fn shared(path: &str) -> Option<Vec<u8>> {
     std::fs::read(place(path)).ok()
 }
 
 /// A folder of it.
-pub(super) fn shared_folder(path: &str) -> Option<PathBuf> {
+pub(crate) fn shared_folder(path: &str) -> Option<PathBuf> {
     Some(place(path)).filter(|folder| folder.is_dir())
 }
 

@@ -1,0 +1,89 @@
+//! `servegate workload`: what traffic is made of.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use crate::cli::error::{CliError, Exit};
+use crate::cli::terminal::Terminal;
+use crate::cli::tokenizer;
+use crate::cli::traffic::Summary;
+use crate::spec::target::NamedFile;
+use crate::store::files::{FileError, read_bounded};
+use crate::trace::refused::Refused;
+use crate::trace::{self, Format, MAX_BYTES, tokens};
+
+/// Workloads from the traffic of production: inspect
+///
+/// Example: servegate workload inspect trace.csv
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Inspect(InspectArgs),
+}
+
+/// Say what a trace holds: its format and why, rate, bursts, lengths, sessions, shared prompts, faults
+///
+/// Reads traces of Azure, Mooncake, BurstGPT, Qwen-Bailian, ServeGen, Vidur and Splitwise, ShareGPT conversations,
+/// OpenAI batch files, OpenTelemetry spans, and servegate's own form (docs/traffic.md). Nothing is stored. Exit 0, or
+/// 5 when the file is refused.
+///
+/// Example: servegate workload inspect conversation_trace.jsonl --json
+#[derive(clap::Args)]
+struct InspectArgs {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    /// Its format, in place of what it looks like: azure, mooncake, burstgpt, bailian, servegen, vidur, splitwise,
+    /// sharegpt, openai-batch, otel or servegate
+    #[arg(long)]
+    format: Option<Format>,
+
+    /// The model's tokenizer.json, which counts texts exactly; else their tokens are estimated
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+}
+
+/// Dispatches.
+pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    match &args.command {
+        Command::Inspect(args) => inspect(args, terminal),
+    }
+}
+
+fn inspect(args: &InspectArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let named = args.tokenizer.as_ref().map(|path| NamedFile {
+        path: path.display().to_string(),
+        key: "--tokenizer".to_owned(),
+        place: None,
+    });
+    let tokenizer = named.as_ref().map(tokenizer::load).transpose()?;
+    let count = |text: &str| {
+        let exact = tokenizer.as_ref().and_then(|tokenizer| tokenizer.count(text));
+        exact.unwrap_or_else(|| tokens::estimate(text))
+    };
+    let name = args.trace.display().to_string();
+    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    let bytes = read_bounded(&args.trace, limit).map_err(|error| match error {
+        FileError::TooLarge { .. } => refused(&Refused::TooLarge { name: name.clone() }),
+        other => CliError::unreadable(other.to_string()),
+    })?;
+    let reading = trace::read(&name, &bytes, args.format, &count).map_err(|error| refused(&error))?;
+    let summary = Summary::of(&reading);
+    if terminal.json() {
+        terminal.data_json(&summary)?;
+    } else {
+        terminal.data(summary.render(&name).as_bytes())?;
+    }
+    Ok(Exit::Success)
+}
+
+fn refused(error: &Refused) -> CliError {
+    error.hints().into_iter().fold(CliError::unreadable(error.to_string()), CliError::hint)
+}

@@ -1,0 +1,106 @@
+//! The normal form: one JSON value a line, a versioned first line, and no text of anybody.
+//!
+//! `docs/traffic.md` describes it. [`crate::trace::read`] takes it like every other format.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::trace::Reading;
+use crate::trace::faults::{Effect, Kind};
+use crate::trace::formats::Format;
+use crate::trace::request::Traffic;
+
+/// The version of the form.
+pub const VERSION: u32 = 1;
+
+/// The first line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    pub(super) servegate_trace: u32,
+    pub(super) source: Format,
+    #[serde(default = "yes")]
+    pub(super) arrivals: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) block_tokens: Option<u32>,
+    #[serde(default)]
+    pub(super) requests: Option<u64>,
+    #[serde(default)]
+    pub(super) lost: BTreeMap<Kind, u64>,
+    #[serde(default)]
+    pub(super) noted: BTreeMap<Kind, u64>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// Every other line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line {
+    pub(super) at_us: u64,
+    pub(super) prompt_tokens: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) output_tokens: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) session: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) turn: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) parent: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) class: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) blocks: Vec<u64>,
+}
+
+/// Nothing can be written.
+#[derive(Debug, thiserror::Error)]
+pub enum NotWritten {
+    /// Windows of rates are no requests.
+    #[error("a `{0}` trace holds rates and no requests; the normal form is for requests")]
+    Windows(Format),
+    /// A value has no JSON.
+    #[error("the normal form cannot be written: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// The normal form of what was read, instants to the microsecond.
+///
+/// # Errors
+/// The trace holds no requests.
+pub fn write(reading: &Reading) -> Result<Vec<u8>, NotWritten> {
+    let Traffic::Requests(requests) = &reading.traffic else { return Err(NotWritten::Windows(reading.format)) };
+    let counts = |wanted: &[Effect]| {
+        let met = reading.faults.iter().filter(|(kind, _)| wanted.contains(&kind.effect()));
+        met.map(|(kind, tally)| (kind, tally.rows)).collect()
+    };
+    let header = Header {
+        servegate_trace: VERSION,
+        source: requests.source,
+        arrivals: requests.arrivals,
+        block_tokens: requests.block_tokens,
+        requests: u64::try_from(requests.rows.len()).ok(),
+        lost: counts(&[Effect::Faulty, Effect::LeftOut]),
+        noted: counts(&[Effect::Noted]),
+    };
+    let mut bytes = serde_json::to_vec(&header)?;
+    bytes.push(b'\n');
+    for request in &requests.rows {
+        let line = Line {
+            at_us: request.at.to_stored_resolution().0.div_euclid(1_000),
+            prompt_tokens: request.prompt_tokens,
+            output_tokens: request.output_tokens,
+            session: request.session,
+            turn: request.turn,
+            parent: request.parent,
+            class: request.class.and_then(|class| requests.classes.get(usize::from(class)).cloned()),
+            blocks: request.blocks.clone(),
+        };
+        serde_json::to_writer(&mut bytes, &line)?;
+        bytes.push(b'\n');
+    }
+    Ok(bytes)
+}
