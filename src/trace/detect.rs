@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use crate::trace::Input;
 use crate::trace::formats::{Format, Marks};
@@ -70,8 +70,7 @@ fn by_columns(input: Input<'_>) -> Result<Found, Refused> {
 
 fn by_keys(input: Input<'_>) -> Result<Found, Refused> {
     let items = Items::of(input)?;
-    let keys_of = |text: &str| serde_json::from_str::<BTreeMap<String, IgnoredAny>>(text).ok();
-    let rows: Vec<_> = items.first(SAMPLE).into_iter().filter_map(keys_of).collect();
+    let rows: Vec<_> = items.first(SAMPLE).into_iter().filter_map(keys).collect();
     let mut candidates: Vec<(Format, &[&str])> = Vec::new();
     for format in Format::ALL {
         match format.marks() {
@@ -80,7 +79,8 @@ fn by_keys(input: Input<'_>) -> Result<Found, Refused> {
             }
             Marks::Keys(ways) => {
                 let has = |row: &BTreeMap<_, _>, way: &[&str]| way.iter().all(|key| row.contains_key(*key));
-                let most = |way: &&&[&str]| rows.iter().filter(|row| has(row, way)).count().saturating_mul(2) > rows.len();
+                let most =
+                    |way: &&&[&str]| rows.iter().filter(|row| has(row, way)).count().saturating_mul(2) > rows.len();
                 candidates.extend(ways.iter().find(most).map(|way| (format, *way)));
             }
             Marks::FirstKey(_) | Marks::Columns(_) | Marks::Headless(..) => {}
@@ -91,7 +91,7 @@ fn by_keys(input: Input<'_>) -> Result<Found, Refused> {
     let all = candidates.clone();
     candidates.retain(|(_, marks)| !all.iter().any(|(_, other)| within(marks, other)));
     let why = |keys: &[&str]| format!("its first rows have the keys {}", quoted(keys));
-    let candidates = candidates.into_iter().map(|(format, keys)| (format, why(keys))).collect();
+    let candidates = candidates.into_iter().map(|(format, marks)| (format, why(marks))).collect();
     decide(input, candidates, || match rows.first() {
         Some(row) if !row.is_empty() => {
             let (most, length) = SHOWN;
@@ -102,6 +102,11 @@ fn by_keys(input: Input<'_>) -> Result<Found, Refused> {
         }
         _ => "it is JSON, and its first values are no objects".to_owned(),
     })
+}
+
+/// The keys of an object with what they hold.
+fn keys(text: &str) -> Option<BTreeMap<String, &RawValue>> {
+    serde_json::from_str(text).ok()
 }
 
 fn decide(input: Input<'_>, mut fit: Vec<(Format, String)>, seen: impl FnOnce() -> String) -> Result<Found, Refused> {

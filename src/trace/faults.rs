@@ -182,7 +182,9 @@ impl Faults {
 
     /// Rows of all kinds with this effect. A row counts once for each kind.
     pub fn with(&self, effect: Effect) -> u64 {
-        self.iter().filter(|(kind, _)| kind.effect() == effect).fold(0, |sum, (_, tally)| sum.saturating_add(tally.rows))
+        self.iter()
+            .filter(|(kind, _)| kind.effect() == effect)
+            .fold(0, |sum, (_, tally)| sum.saturating_add(tally.rows))
     }
 
     /// The kinds with this effect in words: `not JSON: 2 (line 3, line 9)`.
@@ -197,7 +199,7 @@ fn sentence(kind: Kind, tally: &Tally) -> String {
         field => format!("line {}: {field}", place.line),
     };
     let mut places: Vec<String> = tally.first.iter().map(place).collect();
-    if !places.is_empty() && tally.rows > u64::try_from(places.len()).unwrap_or(u64::MAX) {
+    if places.len() == PLACES && tally.rows > u64::try_from(PLACES).unwrap_or(u64::MAX) {
         places.push("...".to_owned());
     }
     let shown = if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) };

@@ -76,7 +76,7 @@ fn mooncake_keeps_blocks_and_shows_ticks() {
     assert_eq!(lengths(&requests), [(0, 1_300, Some(52)), (0, 1_030, Some(26)), (3_000_000, 600, Some(9))]);
     let blocks: Vec<&[u64]> = requests.rows.iter().map(|row| row.blocks.as_slice()).collect();
     assert_eq!(blocks, [&[0, 1, 2][..], &[0, 1, 3], &[0]]);
-    let ticks = Ticks { instants: 2, repeated: 1, largest: 2, shortest: Nanos::from_secs(3) };
+    let ticks = Ticks { instants: 2, repeated: 1, largest: 2, step: Nanos::from_secs(3) };
     assert_eq!(shape::ticks(&requests), ticks);
     assert_eq!(shape::sharing(&requests), Sharing { blocks: 7, different: 4, repeated: 3 });
 }
@@ -147,13 +147,14 @@ fn vidur_and_splitwise_count_in_seconds() {
 #[test]
 fn a_conversation_sends_all_that_was_said_before() {
     let found = reading(&sample(Format::Sharegpt, "x"));
-    assert_eq!(found.faults.sentences(Effect::LeftOut), [
-        "output tokens and no prompt: 1 (line 8)",
-        "question without an answer: 1 (line 2)"
-    ]);
-    assert_eq!(found.faults.sentences(Effect::Faulty), [
-        "a field is missing or of a wrong type: 1 (line 7: conversations with from and value)"
-    ]);
+    assert_eq!(
+        found.faults.sentences(Effect::LeftOut),
+        ["output tokens and no prompt: 1 (line 9)", "question without an answer: 1 (line 2)"]
+    );
+    assert_eq!(
+        found.faults.sentences(Effect::Faulty),
+        ["a field is missing or of a wrong type: 1 (line 8: conversations with from and value)"]
+    );
     assert_eq!(found.faults.rows(Kind::CountedLength), 3);
     let requests = of(found);
     assert!(!requests.arrivals);
@@ -207,7 +208,8 @@ fn spans_of_otlp_are_read_whole_and_by_lines() {
             ]}}"#
         )
     };
-    let batch = |span: &str| format!(r#"{{"resourceSpans": [{{"resource": {{}}, "scopeSpans": [{{"spans": [{span}]}}]}}]}}"#);
+    let batch =
+        |span: &str| format!(r#"{{"resourceSpans": [{{"resource": {{}}, "scopeSpans": [{{"spans": [{span}]}}]}}]}}"#);
     let (first, second) = (span("a", "\"1700000000000000000\"", 5), span("b", "1700000000000000500", 6));
     let whole = batch(&format!("{first}, {second}"));
     let by_lines = format!("{}\n{}\n", batch(&first).replace('\n', " "), batch(&second).replace('\n', " "));
@@ -222,17 +224,19 @@ fn spans_of_otlp_are_read_whole_and_by_lines() {
 #[test]
 fn the_normal_form_is_read_as_it_was_written() {
     let found = reading(&sample(Format::Servegate, "x"));
-    assert_eq!(found.faults.sentences(Effect::Faulty), [
-        "not JSON: 2",
-        "a field is missing or of a wrong type: 1 (line 4: at_us, prompt_tokens, and no other keys than those of the normal form)"
-    ]);
+    assert_eq!(
+        found.faults.sentences(Effect::Faulty),
+        [
+            "not JSON: 2",
+            "a field is missing or of a wrong type: 1 (line 4: at_us, prompt_tokens, and no other keys than those of the normal form)"
+        ]
+    );
     assert_eq!(found.faults.rows(Kind::Shorter), 1);
     let requests = of(found);
-    assert_eq!((requests.source, requests.block_tokens, requests.classes.as_slice()), (
-        Format::Azure,
-        Some(512),
-        &["chat".to_owned()][..]
-    ));
+    assert_eq!(
+        (requests.source, requests.block_tokens, requests.classes.as_slice()),
+        (Format::Azure, Some(512), &["chat".to_owned()][..])
+    );
     assert_eq!(threads(&requests), [(Some(0), Some(1), None), (Some(0), Some(2), Some(0))]);
     let written = "{\"servegate_trace\":1,\"source\":\"bailian\",\"arrivals\":true,\"block_tokens\":16,\"requests\":3,\"lost\":{},\
                    \"noted\":{\"unknown-parent\":1}}\n\
@@ -259,7 +263,10 @@ fn what_is_no_trace_is_refused_with_a_reason() {
         ("[1, 2]", "its first values are no objects"),
         ("{\n \"spans\": [\n", "trace:3:0: not JSON"),
         ("TIMESTAMP,ContextTokens,GeneratedTokens\n", "as `azure`: 0 rows and no request among them"),
-        ("Timestamp,Request tokens,Response tokens\n1,5,0\n2,6,0\n", "2 rows and no request among them; failed request"),
+        (
+            "Timestamp,Request tokens,Response tokens\n1,5,0\n2,6,0\n",
+            "2 rows and no request among them; failed request",
+        ),
     ] {
         let message = refused(text, None);
         assert!(message.contains(reason), "{text:?}: {message}");
@@ -269,7 +276,11 @@ fn what_is_no_trace_is_refused_with_a_reason() {
         message,
         "trace as `azure`: 2 of 3 rows are faulty, more than half; no instant since 1970: 2 (line 2: TIMESTAMP, line 3: TIMESTAMP)"
     );
-    let column = |times| format!("trace as `vidur`: the first line names the column `num_decode_tokens` {times} times and must name it once");
+    let column = |times| {
+        format!(
+            "trace as `vidur`: the first line names the column `num_decode_tokens` {times} times and must name it once"
+        )
+    };
     assert_eq!(refused("num_prefill_tokens\n1\n", Some(Format::Vidur)), column(0));
     assert_eq!(refused("num_prefill_tokens,num_decode_tokens,Num Decode Tokens\n1,2,3\n", None), column(2));
 }
@@ -278,7 +289,10 @@ fn what_is_no_trace_is_refused_with_a_reason() {
 fn two_formats_in_one_file_are_refused_by_name() {
     let text = "TIMESTAMP,ContextTokens,GeneratedTokens,Request tokens,Response tokens\n2023-11-16 18:15:46,1,1,2,2\n";
     let error = read("trace", text.as_bytes(), None, &tokens::estimate).unwrap_err();
-    assert_eq!(error, Refused::Ambiguous { name: "trace".to_owned(), candidates: vec![Format::Azure, Format::Burstgpt] });
+    assert_eq!(
+        error,
+        Refused::Ambiguous { name: "trace".to_owned(), candidates: vec![Format::Azure, Format::Burstgpt] }
+    );
     assert_eq!(error.to_string(), "trace fits more than one format: `azure`, `burstgpt`");
     assert!(error.hints()[0].contains("--format"));
     assert_eq!(read("trace", text.as_bytes(), Some(Format::Azure), &tokens::estimate).unwrap().format, Format::Azure);
@@ -290,10 +304,13 @@ fn two_formats_in_one_file_are_refused_by_name() {
 fn lines_of_faults_are_those_of_the_file() {
     let text = "\u{feff}Timestamp,Request tokens,Response tokens\r\n\r\n1,5,6\r\n2,x,6\r\n\r\n\r\n3,5\r\n4,5,6\r\n5,5,6\r\n6,5,99999999\r\n7,5,6\r\n";
     let found = reading(text);
-    assert_eq!(found.faults.sentences(Effect::Faulty), [
-        "more or fewer fields than the header: 1 (line 7)",
-        "a length is no whole number up to 10000000: 2 (line 4: Request tokens, line 10: Response tokens)"
-    ]);
+    assert_eq!(
+        found.faults.sentences(Effect::Faulty),
+        [
+            "more or fewer fields than the header: 1 (line 7)",
+            "a length is no whole number up to 10000000: 2 (line 4: Request tokens, line 10: Response tokens)"
+        ]
+    );
     let quote = "Timestamp,Request tokens,Response tokens\n1,5,6\n2,5,6\n3,5,6\n4,5,6\n5,\"5,6\n6,5,6\n7,5,6\n";
     assert_eq!(reading(quote).faults.sentences(Effect::Faulty), ["inside an open quote: 3 (line 6)"]);
     let json = "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 6}\n\n{\"timestamp\": 1\n\
@@ -304,7 +321,9 @@ fn lines_of_faults_are_those_of_the_file() {
 #[test]
 fn equal_instants_keep_the_order_of_the_file_and_parents_behind_are_unknown() {
     let row = |chat: u32, parent: i32, at: u32, input: u32| {
-        format!(r#"{{"chat_id": {chat}, "parent_chat_id": {parent}, "timestamp": {at}, "input_length": {input}, "output_length": 1}}"#)
+        format!(
+            r#"{{"chat_id": {chat}, "parent_chat_id": {parent}, "timestamp": {at}, "input_length": {input}, "output_length": 1}}"#
+        )
     };
     let rows = [row(1, 2, 5, 11), row(2, 1, 5, 12), row(3, -1, 4, 13), row(4, 3, 5, 14)];
     let found = reading(&rows.join("\n"));

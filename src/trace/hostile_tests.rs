@@ -11,8 +11,36 @@ use crate::trace::{Format, MAX_TOKENS, read, tokens};
 
 /// Pieces that readers stumble over.
 const PIECES: &[&str] = &[
-    "\"", ",", "\n", "\r\n", "{", "}", "[", "]", "-", "-1", "1e999", "0", ".5", "NaN", "null", "true", "\\", "\\u0000", "\u{feff}",
-    "\u{0}", "18446744073709551616", "9999999999", "\"\"", "\u{1f642}", ":", " ", "\t", "2023-11-16 18:15:46", "{}", "[[[[[[[[",
+    "\"",
+    ",",
+    "\n",
+    "\r\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    "-",
+    "-1",
+    "1e999",
+    "0",
+    ".5",
+    "NaN",
+    "null",
+    "true",
+    "\\",
+    "\\u0000",
+    "\u{feff}",
+    "\u{0}",
+    "18446744073709551616",
+    "9999999999",
+    "\"\"",
+    "\u{1f642}",
+    ":",
+    " ",
+    "\t",
+    "2023-11-16 18:15:46",
+    "{}",
+    "[[[[[[[[",
 ];
 
 /// What holds for requests of any trace.
@@ -101,14 +129,23 @@ proptest! {
 
 #[test]
 fn depth_and_breadth_are_bounded() {
-    let deep = format!("{{\"custom_id\": \"a\", \"body\": {{\"messages\": {}1{}}}}}", "[".repeat(100_000), "]".repeat(100_000));
+    let deep = format!(
+        "{{\"custom_id\": \"a\", \"body\": {{\"messages\": {}1{}}}}}",
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
     let open = "[".repeat(1_000_000);
     let row = "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 6, \"x\": ";
     let nested = format!("{row}{}{}}}\n", "{\"a\":".repeat(100_000), "1".to_owned() + &"}".repeat(100_000));
     let quotes = format!("TIMESTAMP,ContextTokens,GeneratedTokens\n{}", "\"\n".repeat(10_000));
     let long = format!("TIMESTAMP,ContextTokens,GeneratedTokens\n{}", ",".repeat(1_000_000));
     let parents: Vec<String> = (1..2_000)
-        .map(|id| format!("{{\"span_id\": \"{id}\", \"parent_span_id\": \"{}\", \"attributes\": {{}}}}", id % 1_999 + 1))
+        .map(|id| {
+            format!(
+                "{{\"span_id\": \"{id}\", \"parent_span_id\": \"{}\", \"attributes\": {{}}}}",
+                if id == 1_999 { 1 } else { id + 1 }
+            )
+        })
         .collect();
     for text in [deep, open, nested, quotes, long, parents.join("\n")] {
         check_bytes(text.as_bytes()).unwrap();

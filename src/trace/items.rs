@@ -167,7 +167,9 @@ fn document(bytes: &[u8]) -> Result<(&str, Elements<'_>), serde_json::Error> {
 /// # Errors
 /// It is no JSON, or not such a row. What it holds is not repeated.
 pub(super) fn row<'a, T: Deserialize<'a>>(text: &'a str, fields: &'static str) -> Result<T, Wrong> {
-    serde_json::from_str(text).map_err(|error| {
-        if error.is_data() { (Kind::BadField, fields) } else { (Kind::NotJson, "") }
-    })
+    serde_json::from_str(text).map_err(
+        |error| {
+            if error.is_data() { (Kind::BadField, fields) } else { (Kind::NotJson, "") }
+        },
+    )
 }

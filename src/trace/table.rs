@@ -50,7 +50,8 @@ impl<'a> Table<'a> {
     /// # Errors
     /// It is not, or twice.
     pub(super) fn column(&self, name: &'static str) -> Result<Column, Refused> {
-        let fault = |times| Refused::Column { name: self.input.name.to_owned(), format: self.format, column: name, times };
+        let fault =
+            |times| Refused::Column { name: self.input.name.to_owned(), format: self.format, column: name, times };
         self.optional(name)?.ok_or_else(|| fault(0))
     }
 
@@ -147,7 +148,7 @@ impl Lines<'_> {
             rest = behind;
         }
         let begin = self.line;
-        let breaks = |bytes: &[u8]| u64::try_from(bytes.iter().filter(|byte| **byte == b'\n').count()).unwrap_or(0);
+        let breaks = |bytes: &[u8]| bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum::<u64>();
         let swallowed = breaks(rest.trim_ascii_end());
         self.line = self.line.saturating_add(breaks(rest));
         self.at = end;

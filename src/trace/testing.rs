@@ -75,7 +75,8 @@ fn otel(word: &str) -> String {
         "\"gen_ai.operation.name\": \"chat\", \"gen_ai.request.model\": \"{word}\", \"gen_ai.output.text\": \"{word} two\", \
          \"gen_ai.input.messages\": \"[{{\\\"role\\\": \\\"user\\\", \\\"content\\\": \\\"one {word} three\\\"}}]\""
     );
-    let used = "\"gen_ai.operation.name\": \"chat\", \"gen_ai.usage.input_tokens\": 50, \"gen_ai.usage.output_tokens\": \"7\"";
+    let used =
+        "\"gen_ai.operation.name\": \"chat\", \"gen_ai.usage.input_tokens\": 50, \"gen_ai.usage.output_tokens\": \"7\"";
     let agent = format!("\"gen_ai.operation.name\": \"invoke_agent\", \"gen_ai.conversation.id\": \"{word}\"");
     let spans = [
         span("a", "null", "2026-02-25T10:00:00.000000", &agent, 1),

@@ -212,8 +212,8 @@ pub trait Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::exposition::parse;
     use crate::base::recorded_tests::shared;
+    use crate::wire::exposition::parse;
 
     /// Prompt and generated tokens, preemptions, cache queries and hits, running, waiting, use of the cache.
     fn told(page: &[u8], model: &str) -> [Option<f64>; 8] {

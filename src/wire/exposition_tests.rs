@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::base::recorded_tests::{shared, shared_folder};
 use crate::base::rng::Stream;
 use crate::wire::exposition::{MAX_LABELS, MAX_LINE, MAX_SAMPLES, MAX_WORD, Page, parse};
 use crate::wire::fuzz::check_page;
-use crate::base::recorded_tests::{shared, shared_folder};
 
 /// A page as prometheus clients, hand-written servers and `OpenMetrics` libraries write them.
 const ODD: &str = "\u{feff}# HELP vllm:generation_tokens_total Number of generation tokens processed.\r\n\

@@ -51,7 +51,7 @@ fn sessions_blocks_and_ticks_are_told() {
     };
     scene.write("trace.jsonl", &[row(1, -1, 0, "1, 2, 3"), row(2, -1, 0, "1, 4, 5"), row(3, 1, 9, "1, 2, 6")].concat());
     scene.line("workload inspect trace.jsonl").exits(0).shows(&[
-        "ticks          1 request at the instant of an earlier one: 2 instants, at most 2 at once, at least 9 s apart",
+        "ticks          1 request at the instant of an earlier one: 2 instants, at most 2 at once, mostly 9 s apart",
         "sessions       2 of 3 requests, 1 continue one that is named",
         "blocks         9 blocks of 16 tokens in prompts; an earlier request had 33.3 %: no prefix cache can hit more",
         "classes        text 3",
@@ -90,7 +90,10 @@ fn what_is_refused_exits_5_and_says_what_to_do() {
         "--format FORMAT",
     ]);
     assert_eq!(ended.stdout, "");
-    scene.write("both.csv", "TIMESTAMP,ContextTokens,GeneratedTokens,num_prefill_tokens,num_decode_tokens\n2023-11-16 18:15:46,1,1,2,2\n");
+    scene.write(
+        "both.csv",
+        "TIMESTAMP,ContextTokens,GeneratedTokens,num_prefill_tokens,num_decode_tokens\n2023-11-16 18:15:46,1,1,2,2\n",
+    );
     scene.line("workload inspect both.csv").exits(5).says(&["fits more than one format: `azure`, `vidur`", "--format"]);
     scene.line("workload inspect both.csv --format vidur").exits(0).shows(&["for `--format vidur`", "mean 2.0"]);
     scene.line("workload inspect both.csv --format mooncake").exits(5).says(&["not JSON"]);

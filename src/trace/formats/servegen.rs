@@ -1,4 +1,4 @@
-//! `ServeGen`'s windows: no header; begin in s, rate per s, CV of the gaps, `Gamma` or `Weibull` or nothing, shape and scale in
+//! ServeGen's windows: no header; begin in s, rate per s, CV of the gaps, `Gamma` or `Weibull` or nothing, shape and scale in
 //! s. One file is one client of a service.
 
 use crate::base::units::Nanos;
@@ -48,9 +48,11 @@ pub(super) fn read(input: Input<'_>, collector: &mut Collector<'_>) -> Result<()
 
 fn window(fields: &Fields) -> Result<Window, Wrong> {
     let at = fields.seconds(Table::at(0, "time"))?;
-    let positive = |index, name| fields.number(Table::at(index, name)).and_then(|number| {
-        if number < 0.0 { Err((Kind::BadField, name)) } else { Ok(number) }
-    });
+    let positive = |index, name| {
+        fields
+            .number(Table::at(index, name))
+            .and_then(|number| if number < 0.0 { Err((Kind::BadField, name)) } else { Ok(number) })
+    };
     let (rate_per_s, cv) = (positive(1, "rate")?, positive(2, "cv")?);
     let (shape, scale) = (positive(4, "shape")?, positive(5, "scale")?);
     let gaps = match fields.text(Table::at(3, "distribution")) {

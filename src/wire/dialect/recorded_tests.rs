@@ -7,11 +7,11 @@
 use serde_json::Value;
 
 use crate::base::names::Api;
+use crate::base::recorded_tests::shared;
 use crate::base::units::Nanos;
 use crate::wire::decoded::{Decoded, Outcome, TokenSource, Wanted};
 use crate::wire::dialect;
 use crate::wire::dialect::tests::frames;
-use crate::base::recorded_tests::shared;
 use crate::wire::transport::{Exchange, Read};
 
 const TABLE: &str = include_str!("recorded.tsv");

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use crate::base::digest::Digest;
 use crate::base::names::Api;
+use crate::base::recorded_tests::shared;
 use crate::base::units::Nanos;
 use crate::wire::decoded::{Decoded, Outcome, TokenSource, Wanted};
 use crate::wire::dialect;
-use crate::base::recorded_tests::shared;
 use crate::wire::transport::{Exchange, Failure, Read};
 
 pub(super) const FREE: Wanted = Wanted { output_tokens: 8, forced: false };
