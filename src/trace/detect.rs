@@ -38,6 +38,8 @@ pub(super) fn detect(input: Input<'_>) -> Result<Found, Refused> {
 /// What a file is whose first bytes tell it.
 fn other_file(bytes: &[u8]) -> Option<&'static str> {
     const KINDS: &[(&[u8], &str)] = &[
+        (b"\xff\xfe", "text in UTF-16; write it in UTF-8 first: iconv -f UTF-16 -t UTF-8 FILE"),
+        (b"\xfe\xff", "text in UTF-16; write it in UTF-8 first: iconv -f UTF-16 -t UTF-8 FILE"),
         (b"\x1f\x8b", "compressed with gzip; unpack it first: gunzip -k FILE"),
         (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first: zstd -d FILE"),
         (b"BZh", "compressed with bzip2; unpack it first: bunzip2 -k FILE"),
@@ -100,7 +102,7 @@ fn by_keys(input: Input<'_>) -> Result<Found, Refused> {
             let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
             format!("its first value has the keys {}", quoted(&shown))
         }
-        _ => "it is JSON, and its first values are no objects".to_owned(),
+        _ => "it begins like JSON, and none of its first values is an object in UTF-8".to_owned(),
     })
 }
 

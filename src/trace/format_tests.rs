@@ -38,7 +38,9 @@ fn refused(text: &str, format: Option<Format>) -> String {
 
 #[test]
 fn every_format_is_known_by_what_it_holds() {
+    let page = include_str!("../../docs/traffic.md");
     for format in Format::ALL {
+        assert!(page.contains(&format!("\n| `{format}` |")), "docs/traffic.md lacks {format}");
         let text = sample(format, "hidden");
         let found = reading(&text);
         assert_eq!(found.format, format, "{}", found.why);
@@ -260,7 +262,7 @@ fn what_is_no_trace_is_refused_with_a_reason() {
         ("# Title\nsome text", "its first line is no JSON and no header of a table"),
         ("a,b,c\n1,2,3\n", "its first line has 3 fields and not the columns of a known table"),
         ("{\"messages\": [], \"size\": 1}\n", "its first value has the keys `messages`, `size`"),
-        ("[1, 2]", "its first values are no objects"),
+        ("[1, 2]", "none of its first values is an object in UTF-8"),
         ("{\n \"spans\": [\n", "trace:3:0: not JSON"),
         ("TIMESTAMP,ContextTokens,GeneratedTokens\n", "as `azure`: 0 rows and no request among them"),
         (
