@@ -15,7 +15,7 @@ pub(crate) enum Exit {
     Verdict(Verdict),
     /// 4: could not measure.
     Failed,
-    /// 5: a policy, workload or config file is missing, unreadable or invalid.
+    /// 5: a policy, workload, config or trace file is missing, unreadable or invalid.
     InvalidFile,
     /// 64: the command line is wrong.
     Usage,

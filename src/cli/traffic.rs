@@ -56,7 +56,8 @@ struct Arrivals {
     /// Requests at the instant of an earlier one.
     repeated: usize,
     most_at_once: usize,
-    shortest_gap_s: f64,
+    /// Median time between different instants.
+    tick_s: f64,
 }
 
 #[derive(Serialize)]
@@ -71,7 +72,7 @@ struct OfSessions {
 #[derive(Serialize)]
 struct Blocks {
     tokens: Option<u32>,
-    blocks: u64,
+    in_prompts: u64,
     different: u64,
     /// Share of the blocks that an earlier request had.
     repeated_share: f64,
@@ -189,7 +190,7 @@ impl OfRequests {
     }
 
     fn render(&self, text: &mut String, format: Format) {
-        let source = if self.source != format { format!(", first read as {},", self.source) } else { String::new() };
+        let source = if self.source == format { String::new() } else { format!(", first read as {},", self.source) };
         let rate = |arrivals: &Arrivals| {
             let rate = arrivals.rate_per_s.map_or_else(String::new, |rate| format!(": {rate:.3} per s"));
             format!("over {}{rate}", Nanos::from_seconds(arrivals.span_s))
@@ -212,7 +213,7 @@ impl OfRequests {
             let size = blocks.tokens.map_or_else(String::new, |tokens| format!(" of {}", count(tokens, "token")));
             let share = blocks.repeated_share * 100.0;
             let what =
-                format!("{}{size} in prompts; an earlier request had {share:.1} %", count(blocks.blocks, "block"));
+                format!("{}{size} in prompts; an earlier request had {share:.1} %", count(blocks.in_prompts, "block"));
             line(text, "blocks", &format!("{what}: no prefix cache can hit more"));
         }
         if !self.classes.is_empty() {
@@ -227,7 +228,7 @@ impl Arrivals {
         let last = requests.rows.last().map_or(Nanos::ZERO, |row| row.at);
         let gaps = shape::gaps(requests);
         let span_s = last.as_secs();
-        let Ticks { instants, repeated, largest, shortest } = shape::ticks(requests);
+        let Ticks { instants, repeated, largest, step } = shape::ticks(requests);
         Self {
             span_s,
             rate_per_s: (span_s > 0.0).then(|| real(gaps.len()) / span_s),
@@ -235,7 +236,7 @@ impl Arrivals {
             instants,
             repeated,
             most_at_once: largest,
-            shortest_gap_s: shortest.as_secs(),
+            tick_s: step.as_secs(),
         }
     }
 
@@ -243,10 +244,10 @@ impl Arrivals {
         let cv = self.gap_cv.map_or("unknown".to_owned(), |cv| format!("{cv:.2}"));
         line(text, "gaps", &format!("coefficient of variation {cv} (1: Poisson, more: bursts)"));
         if self.repeated > 0 {
-            let shortest = Nanos::from_seconds(self.shortest_gap_s);
+            let step = Nanos::from_seconds(self.tick_s);
             let what = format!("{} at the instant of an earlier one", count(self.repeated, "request"));
             let ticks = format!("{}, at most {} at once", count(self.instants, "instant"), self.most_at_once);
-            line(text, "ticks", &format!("{what}: {ticks}, at least {shortest} apart"));
+            line(text, "ticks", &format!("{what}: {ticks}, mostly {step} apart"));
         }
     }
 }
@@ -254,7 +255,7 @@ impl Arrivals {
 impl Blocks {
     fn of(tokens: Option<u32>, sharing: Sharing) -> Self {
         let Sharing { blocks, different, repeated } = sharing;
-        Self { tokens, blocks, different, repeated_share: real_u64(repeated) / real_u64(blocks) }
+        Self { tokens, in_prompts: blocks, different, repeated_share: real_u64(repeated) / real_u64(blocks) }
     }
 }
 

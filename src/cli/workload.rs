@@ -1,9 +1,11 @@
 //! `servegate workload`: what traffic is made of.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use crate::base::words::count as count_of;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::terminal::Terminal;
 use crate::cli::tokenizer;
@@ -33,7 +35,7 @@ enum Command {
 /// OpenAI batch files, OpenTelemetry spans, and servegate's own form (docs/traffic.md). Nothing is stored. Exit 0, or
 /// 5 when the file is refused.
 ///
-/// Example: servegate workload inspect conversation_trace.jsonl --json
+/// Example: servegate workload inspect conversation.jsonl --json
 #[derive(clap::Args)]
 struct InspectArgs {
     /// The trace
@@ -64,17 +66,25 @@ fn inspect(args: &InspectArgs, terminal: &mut Terminal) -> Result<Exit, CliError
         place: None,
     });
     let tokenizer = named.as_ref().map(tokenizer::load).transpose()?;
+    let missed = Cell::new(0_u64);
     let count = |text: &str| {
         let exact = tokenizer.as_ref().and_then(|tokenizer| tokenizer.count(text));
-        exact.unwrap_or_else(|| tokens::estimate(text))
+        exact.unwrap_or_else(|| {
+            missed.set(missed.get().saturating_add(u64::from(!text.is_empty())));
+            tokens::estimate(text)
+        })
     };
     let name = args.trace.display().to_string();
     let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
-    let bytes = read_bounded(&args.trace, limit).map_err(|error| match error {
-        FileError::TooLarge { .. } => refused(&Refused::TooLarge { name: name.clone() }),
-        other => CliError::unreadable(other.to_string()),
+    let bytes = read_bounded(&args.trace, limit).map_err(|error| {
+        let large = matches!(error, FileError::TooLarge { .. });
+        if large { refused(&Refused::TooLarge { name: name.clone() }) } else { CliError::unreadable(error.to_string()) }
     })?;
     let reading = trace::read(&name, &bytes, args.format, &count).map_err(|error| refused(&error))?;
+    if tokenizer.is_some() && missed.get() > 0 {
+        let texts = count_of(missed.get(), "text");
+        terminal.warn(&format!("the tokenizer could not count {texts}; their tokens were estimated"));
+    }
     let summary = Summary::of(&reading);
     if terminal.json() {
         terminal.data_json(&summary)?;

@@ -31,7 +31,9 @@ impl Plan {
             for PlannedRequest { prompt, .. } in cell.warmup.iter_mut().chain(&mut cell.requests) {
                 let PromptRecipe { seed, prefix, .. } = prompt;
                 *seed ^= salt;
-                prefix.iter_mut().for_each(|part| part.seed ^= salt);
+                for part in prefix {
+                    part.seed ^= salt;
+                }
             }
         }
         plan

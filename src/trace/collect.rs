@@ -1,6 +1,7 @@
 //! From rows in the order of a file to requests in the order of their arrival, with numbers in place of names.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::base::units::Nanos;
 use crate::trace::faults::{Effect, Faults, Kind};
@@ -92,7 +93,12 @@ impl<'c> Collector<'c> {
     /// There are more than are read.
     pub(super) fn rows(&mut self, rows: u64) -> Result<(), Refused> {
         self.rows = self.rows.saturating_add(rows);
-        if self.rows > MAX_ROWS { Err(Refused::TooManyRows { name: self.name.to_owned() }) } else { Ok(()) }
+        if self.is_full() { Err(Refused::TooManyRows { name: self.name.to_owned() }) } else { Ok(()) }
+    }
+
+    /// Whether there are more rows, or more requests in them, than are read.
+    fn is_full(&self) -> bool {
+        self.rows > MAX_ROWS || u64::try_from(self.requests.len()).unwrap_or(u64::MAX) > MAX_ROWS
     }
 
     /// The class that the source calls `key`: a name of ours where the word is known, else a number.
@@ -117,6 +123,9 @@ impl<'c> Collector<'c> {
 
     /// Takes a request, or says why it is none.
     pub(super) fn request(&mut self, line: u64, request: Request, link: Link) {
+        if self.is_full() {
+            return;
+        }
         let left_out = match (request.prompt_tokens, request.output_tokens) {
             (0, Some(0)) => Some(Kind::EmptyRequest),
             (_, Some(0)) => Some(Kind::FailedRequest),
@@ -143,10 +152,13 @@ impl<'c> Collector<'c> {
     /// Orders and numbers what was taken.
     ///
     /// # Errors
-    /// More than half of the rows are faulty, or none is a request.
+    /// There are more than are read, more than half of the rows are faulty, or none is a request.
     pub(super) fn finish(mut self, format: Format) -> Result<(Traffic, Faults), Refused> {
         let faulty = self.faults.with(Effect::Faulty);
         let name = self.name.to_owned();
+        if self.is_full() {
+            return Err(Refused::TooManyRows { name });
+        }
         if faulty > self.rows.saturating_sub(faulty) {
             let reasons = self.faults.sentences(Effect::Faulty);
             return Err(Refused::Faulty { name, format, faulty, rows: self.rows, reasons });
@@ -166,8 +178,15 @@ impl<'c> Collector<'c> {
         self.requests.sort_by_key(|row| row.request.at);
         self.follow_parents();
         let origin = self.requests.first().map_or(Nanos::ZERO, |row| row.request.at);
-        let mut blocks = Numbers::default();
+        let (mut blocks, mut used, mut classes) = (Numbers::default(), Numbers::default(), Vec::new());
         let anew = |mut row: Row| {
+            row.request.class = row.request.class.and_then(|class| {
+                let number = used.of(class);
+                if usize::try_from(number) == Ok(classes.len()) {
+                    classes.push(self.class_names.get(usize::from(class))?.clone());
+                }
+                u16::try_from(number).ok()
+            });
             row.request.at = row.request.at.since(origin);
             for block in &mut row.request.blocks {
                 *block = blocks.of(*block).into();
@@ -176,13 +195,8 @@ impl<'c> Collector<'c> {
         };
         let rows: Vec<Request> = self.requests.into_iter().map(anew).collect();
         let block_tokens = self.block_tokens.filter(|_| rows.iter().any(|request| !request.blocks.is_empty()));
-        let requests = Requests {
-            source: self.source.unwrap_or(format),
-            arrivals: self.arrivals,
-            block_tokens,
-            classes: self.class_names,
-            rows,
-        };
+        let requests =
+            Requests { source: self.source.unwrap_or(format), arrivals: self.arrivals, block_tokens, classes, rows };
         Ok((Traffic::Requests(requests), self.faults))
     }
 
@@ -200,10 +214,11 @@ impl<'c> Collector<'c> {
                 self.faults.add(Kind::UnknownParent, row.line, "");
             }
             if let Some(own) = row.link.own {
-                if positions.contains_key(&own) {
-                    self.faults.add(Kind::SameIdentity, row.line, "");
-                } else {
-                    positions.insert(own, position);
+                match positions.entry(own) {
+                    Entry::Occupied(_) => self.faults.add(Kind::SameIdentity, row.line, ""),
+                    Entry::Vacant(free) => {
+                        free.insert(position);
+                    }
                 }
             }
             let mut fresh = || {

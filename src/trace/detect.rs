@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use crate::trace::Input;
 use crate::trace::formats::{Format, Marks};
@@ -38,6 +38,8 @@ pub(super) fn detect(input: Input<'_>) -> Result<Found, Refused> {
 /// What a file is whose first bytes tell it.
 fn other_file(bytes: &[u8]) -> Option<&'static str> {
     const KINDS: &[(&[u8], &str)] = &[
+        (b"\xff\xfe", "text in UTF-16; write it in UTF-8 first: iconv -f UTF-16 -t UTF-8 FILE"),
+        (b"\xfe\xff", "text in UTF-16; write it in UTF-8 first: iconv -f UTF-16 -t UTF-8 FILE"),
         (b"\x1f\x8b", "compressed with gzip; unpack it first: gunzip -k FILE"),
         (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first: zstd -d FILE"),
         (b"BZh", "compressed with bzip2; unpack it first: bunzip2 -k FILE"),
@@ -70,8 +72,7 @@ fn by_columns(input: Input<'_>) -> Result<Found, Refused> {
 
 fn by_keys(input: Input<'_>) -> Result<Found, Refused> {
     let items = Items::of(input)?;
-    let keys_of = |text: &str| serde_json::from_str::<BTreeMap<String, IgnoredAny>>(text).ok();
-    let rows: Vec<_> = items.first(SAMPLE).into_iter().filter_map(keys_of).collect();
+    let rows: Vec<_> = items.first(SAMPLE).into_iter().filter_map(keys).collect();
     let mut candidates: Vec<(Format, &[&str])> = Vec::new();
     for format in Format::ALL {
         match format.marks() {
@@ -92,7 +93,7 @@ fn by_keys(input: Input<'_>) -> Result<Found, Refused> {
     let all = candidates.clone();
     candidates.retain(|(_, marks)| !all.iter().any(|(_, other)| within(marks, other)));
     let why = |keys: &[&str]| format!("its first rows have the keys {}", quoted(keys));
-    let candidates = candidates.into_iter().map(|(format, keys)| (format, why(keys))).collect();
+    let candidates = candidates.into_iter().map(|(format, marks)| (format, why(marks))).collect();
     decide(input, candidates, || match rows.first() {
         Some(row) if !row.is_empty() => {
             let (most, length) = SHOWN;
@@ -101,8 +102,13 @@ fn by_keys(input: Input<'_>) -> Result<Found, Refused> {
             let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
             format!("its first value has the keys {}", quoted(&shown))
         }
-        _ => "it is JSON, and its first values are no objects".to_owned(),
+        _ => "it begins like JSON, and none of its first values is an object in UTF-8".to_owned(),
     })
+}
+
+/// The keys of an object with what they hold.
+fn keys(text: &str) -> Option<BTreeMap<String, &RawValue>> {
+    serde_json::from_str(text).ok()
 }
 
 fn decide(input: Input<'_>, mut fit: Vec<(Format, String)>, seen: impl FnOnce() -> String) -> Result<Found, Refused> {

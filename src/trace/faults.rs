@@ -199,7 +199,7 @@ fn sentence(kind: Kind, tally: &Tally) -> String {
         field => format!("line {}: {field}", place.line),
     };
     let mut places: Vec<String> = tally.first.iter().map(place).collect();
-    if !places.is_empty() && tally.rows > u64::try_from(places.len()).unwrap_or(u64::MAX) {
+    if places.len() == PLACES && tally.rows > u64::try_from(PLACES).unwrap_or(u64::MAX) {
         places.push("...".to_owned());
     }
     let shown = if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) };

@@ -38,7 +38,9 @@ fn refused(text: &str, format: Option<Format>) -> String {
 
 #[test]
 fn every_format_is_known_by_what_it_holds() {
+    let page = include_str!("../../docs/traffic.md");
     for format in Format::ALL {
+        assert!(page.contains(&format!("\n| `{format}` |")), "docs/traffic.md lacks {format}");
         let text = sample(format, "hidden");
         let found = reading(&text);
         assert_eq!(found.format, format, "{}", found.why);
@@ -76,7 +78,7 @@ fn mooncake_keeps_blocks_and_shows_ticks() {
     assert_eq!(lengths(&requests), [(0, 1_300, Some(52)), (0, 1_030, Some(26)), (3_000_000, 600, Some(9))]);
     let blocks: Vec<&[u64]> = requests.rows.iter().map(|row| row.blocks.as_slice()).collect();
     assert_eq!(blocks, [&[0, 1, 2][..], &[0, 1, 3], &[0]]);
-    let ticks = Ticks { instants: 2, repeated: 1, largest: 2, shortest: Nanos::from_secs(3) };
+    let ticks = Ticks { instants: 2, repeated: 1, largest: 2, step: Nanos::from_secs(3) };
     assert_eq!(shape::ticks(&requests), ticks);
     assert_eq!(shape::sharing(&requests), Sharing { blocks: 7, different: 4, repeated: 3 });
 }
@@ -149,11 +151,11 @@ fn a_conversation_sends_all_that_was_said_before() {
     let found = reading(&sample(Format::Sharegpt, "x"));
     assert_eq!(
         found.faults.sentences(Effect::LeftOut),
-        ["output tokens and no prompt: 1 (line 8)", "question without an answer: 1 (line 2)"]
+        ["output tokens and no prompt: 1 (line 9)", "question without an answer: 1 (line 2)"]
     );
     assert_eq!(
         found.faults.sentences(Effect::Faulty),
-        ["a field is missing or of a wrong type: 1 (line 7: conversations with from and value)"]
+        ["a field is missing or of a wrong type: 1 (line 8: conversations with from and value)"]
     );
     assert_eq!(found.faults.rows(Kind::CountedLength), 3);
     let requests = of(found);
@@ -260,7 +262,7 @@ fn what_is_no_trace_is_refused_with_a_reason() {
         ("# Title\nsome text", "its first line is no JSON and no header of a table"),
         ("a,b,c\n1,2,3\n", "its first line has 3 fields and not the columns of a known table"),
         ("{\"messages\": [], \"size\": 1}\n", "its first value has the keys `messages`, `size`"),
-        ("[1, 2]", "its first values are no objects"),
+        ("[1, 2]", "none of its first values is an object in UTF-8"),
         ("{\n \"spans\": [\n", "trace:3:0: not JSON"),
         ("TIMESTAMP,ContextTokens,GeneratedTokens\n", "as `azure`: 0 rows and no request among them"),
         (

@@ -141,7 +141,10 @@ fn depth_and_breadth_are_bounded() {
     let long = format!("TIMESTAMP,ContextTokens,GeneratedTokens\n{}", ",".repeat(1_000_000));
     let parents: Vec<String> = (1..2_000)
         .map(|id| {
-            format!("{{\"span_id\": \"{id}\", \"parent_span_id\": \"{}\", \"attributes\": {{}}}}", id % 1_999 + 1)
+            format!(
+                "{{\"span_id\": \"{id}\", \"parent_span_id\": \"{}\", \"attributes\": {{}}}}",
+                if id == 1_999 { 1 } else { id + 1 }
+            )
         })
         .collect();
     for text in [deep, open, nested, quotes, long, parents.join("\n")] {

@@ -1,5 +1,6 @@
 //! Why a trace is not read, and what to do about it.
 
+use crate::base::words::count;
 use crate::trace::formats::Format;
 
 /// A trace is not read.
@@ -64,7 +65,7 @@ pub enum Refused {
         name: String,
     },
     /// More than half of the rows cannot be read.
-    #[error("{name} as `{format}`: {faulty} of {rows} rows are faulty, more than half; {}", reasons.join("; "))]
+    #[error("{name} as `{format}`: {faulty} of {} are faulty, more than half; {}", count(*rows, "row"), reasons.join("; "))]
     Faulty {
         /// The file.
         name: String,
@@ -78,7 +79,7 @@ pub enum Refused {
         reasons: Vec<String>,
     },
     /// No row is a request.
-    #[error("{name} as `{format}`: {rows} rows and no request among them{}", tail(reasons))]
+    #[error("{name} as `{format}`: {} and no request among them{}", count(*rows, "row"), tail(reasons))]
     NoRequest {
         /// The file.
         name: String,

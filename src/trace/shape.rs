@@ -14,8 +14,9 @@ pub struct Ticks {
     pub repeated: usize,
     /// Most requests at one instant.
     pub largest: usize,
-    /// The shortest time between two different instants.
-    pub shortest: Nanos,
+    /// The median time between two different instants (the lower one of two), which is the tick of a source that has
+    /// ticks; zero with one instant.
+    pub step: Nanos,
 }
 
 /// Sessions and their turns.
@@ -41,19 +42,19 @@ pub struct Sharing {
 /// How arrivals share instants.
 pub fn ticks(requests: &Requests) -> Ticks {
     let mut ticks = Ticks::default();
-    let mut shortest = None;
     for together in requests.rows.chunk_by(|one, next| one.at == next.at) {
         ticks.instants = ticks.instants.saturating_add(1);
         ticks.repeated = ticks.repeated.saturating_add(together.len().saturating_sub(1));
         ticks.largest = ticks.largest.max(together.len());
     }
-    for (one, next) in requests.rows.iter().zip(requests.rows.iter().skip(1)) {
-        let gap = next.at.since(one.at);
-        if gap > Nanos::ZERO && shortest.is_none_or(|shortest| gap < shortest) {
-            shortest = Some(gap);
-        }
+    let next = requests.rows.iter().skip(1);
+    let mut steps: Vec<Nanos> = requests.rows.iter().zip(next).map(|(one, next)| next.at.since(one.at)).collect();
+    steps.retain(|step| *step > Nanos::ZERO);
+    if let Some(middle) = steps.len().checked_sub(1).map(|last| last >> 1) {
+        let (_, step, _) = steps.select_nth_unstable(middle);
+        ticks.step = *step;
     }
-    Ticks { shortest: shortest.unwrap_or_default(), ..ticks }
+    ticks
 }
 
 /// The gaps between one request and the next, in seconds.

@@ -72,7 +72,7 @@ fn azure_and_the_copy_that_vidur_keeps_of_it_are_one_trace() {
 fn mooncake_comes_in_ticks_of_three_seconds() {
     let Some((reading, mooncake)) = published("mooncake/conversation_trace.jsonl") else { return };
     assert_eq!(reading.faults.iter().count(), 0);
-    let ticks = Ticks { instants: 812, repeated: 7_168, largest: 23, shortest: Nanos::from_secs(3) };
+    let ticks = Ticks { instants: 812, repeated: 7_168, largest: 23, step: Nanos::from_secs(3) };
     assert_eq!(shape::ticks(&mooncake), ticks);
     // Counted with a set of what was seen, by another program.
     let sharing = Sharing { blocks: 197_084, different: 128_076, repeated: 69_008 };

@@ -148,7 +148,7 @@ impl Lines<'_> {
             rest = behind;
         }
         let begin = self.line;
-        let breaks = |bytes: &[u8]| u64::try_from(bytes.iter().filter(|byte| **byte == b'\n').count()).unwrap_or(0);
+        let breaks = |bytes: &[u8]| bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum::<u64>();
         let swallowed = breaks(rest.trim_ascii_end());
         self.line = self.line.saturating_add(breaks(rest));
         self.at = end;

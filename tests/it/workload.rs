@@ -51,7 +51,7 @@ fn sessions_blocks_and_ticks_are_told() {
     };
     scene.write("trace.jsonl", &[row(1, -1, 0, "1, 2, 3"), row(2, -1, 0, "1, 4, 5"), row(3, 1, 9, "1, 2, 6")].concat());
     scene.line("workload inspect trace.jsonl").exits(0).shows(&[
-        "ticks          1 request at the instant of an earlier one: 2 instants, at most 2 at once, at least 9 s apart",
+        "ticks          1 request at the instant of an earlier one: 2 instants, at most 2 at once, mostly 9 s apart",
         "sessions       2 of 3 requests, 1 continue one that is named",
         "blocks         9 blocks of 16 tokens in prompts; an earlier request had 33.3 %: no prefix cache can hit more",
         "classes        text 3",

@@ -1,4 +1,4 @@
-//! `BurstGPT` (`Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type`; the third release puts `Session ID` and
+//! BurstGPT (`Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type`; the third release puts `Session ID` and
 //! `Elapsed time` in front of `Model`). No response tokens are a failed request.
 
 use crate::trace::Input;

@@ -30,17 +30,17 @@ pub enum Format {
     Azure,
     /// Mooncake: hashes of 512-token blocks.
     Mooncake,
-    /// `BurstGPT`, with or without sessions.
+    /// BurstGPT, with or without sessions.
     Burstgpt,
     /// Qwen-Bailian: sessions, and hashes of 16-token blocks.
     Bailian,
-    /// `ServeGen`: windows of rates.
+    /// ServeGen: windows of rates.
     Servegen,
     /// Vidur.
     Vidur,
     /// Splitwise's simulator.
     Splitwise,
-    /// `ShareGPT` conversations.
+    /// ShareGPT conversations.
     Sharegpt,
     /// The input of OpenAI's batch interface.
     OpenaiBatch,

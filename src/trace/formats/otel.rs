@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::trace::Input;
 use crate::trace::collect::{Collector, Link, Numbers};
@@ -61,7 +62,6 @@ struct Names {
 
 pub(super) fn read(input: Input<'_>, collector: &mut Collector<'_>) -> Result<(), Refused> {
     let (mut names, mut met) = (Names::default(), Vec::new());
-    let mut overflow = Ok(());
     Items::of(input)?.each(collector, |collector, line, text| {
         let batch: Batch<'_> = row(text, FIELDS)?;
         if batch.spans.is_none() && batch.resources.is_none() {
@@ -70,12 +70,10 @@ pub(super) fn read(input: Input<'_>, collector: &mut Collector<'_>) -> Result<()
         }
         let scopes = batch.resources.into_iter().flatten().flat_map(|resource| resource.scopes);
         let lists = batch.spans.into_iter().chain(scopes.map(|scope| scope.spans));
-        let spans: Vec<&str> = lists.flat_map(|list| list.0).map(|value| value.get()).collect();
+        let spans: Vec<&str> = lists.flat_map(|list| list.0).map(RawValue::get).collect();
         let more = u64::try_from(spans.len()).unwrap_or(u64::MAX).saturating_sub(1);
-        if overflow.is_ok() {
-            overflow = collector.rows(more);
-        }
-        if overflow.is_err() {
+        // The collector refuses in the end what is too much.
+        if collector.rows(more).is_err() {
             return Ok(());
         }
         let mut cursor = Cursor { line, rest: text };
@@ -88,7 +86,6 @@ pub(super) fn read(input: Input<'_>, collector: &mut Collector<'_>) -> Result<()
         }
         Ok(())
     })?;
-    overflow?;
     take(collector, met);
     Ok(())
 }
@@ -96,11 +93,11 @@ pub(super) fn read(input: Input<'_>, collector: &mut Collector<'_>) -> Result<()
 fn span(collector: &mut Collector<'_>, names: &mut Names, line: u64, text: &str) -> Result<Met, Wrong> {
     let mut found: Span = row(text, FIELDS)?;
     let attributes = found.attributes();
-    let trace = found.trace_id.take().unwrap_or_default();
+    let trace = found.trace.take().unwrap_or_default();
     let number = names.traces.of(trace.clone());
     let given = |id: Option<String>| id.filter(|id| !id.is_empty());
-    let own = given(found.span_id.take()).map(|id| names.spans.of((number, id)));
-    let parent = given(found.parent_span_id.take()).map(|id| names.spans.of((number, id)));
+    let own = given(found.id.take()).map(|id| names.spans.of((number, id)));
+    let parent = given(found.parent.take()).map(|id| names.spans.of((number, id)));
     let session = attributes.session().map(|session| names.sessions.of((true, session.to_owned())));
     let mut met = Met { line, own, parent, session, call: None };
     if !attributes.is_call() {

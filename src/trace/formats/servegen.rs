@@ -1,4 +1,4 @@
-//! `ServeGen`'s windows: no header; begin in s, rate per s, CV of the gaps, `Gamma` or `Weibull` or nothing, shape and scale in
+//! ServeGen's windows: no header; begin in s, rate per s, CV of the gaps, `Gamma` or `Weibull` or nothing, shape and scale in
 //! s. One file is one client of a service.
 
 use crate::base::units::Nanos;

@@ -1,4 +1,4 @@
-//! `ShareGPT` conversations (`conversations` with `from` and `value`): every answer is a request whose prompt is all that was
+//! ShareGPT conversations (`conversations` with `from` and `value`): every answer is a request whose prompt is all that was
 //! said before. There are no instants, and lengths are counted from the texts.
 
 use serde::Deserialize;

@@ -27,12 +27,12 @@ const NUMBERED: (&str, &str, &str) = ("gen_ai.prompt.", "gen_ai.completion.", ".
 /// A span as it is written, in the flat or the OTLP spelling.
 #[derive(Deserialize)]
 pub(super) struct Span {
-    #[serde(alias = "traceId", default)]
-    pub(super) trace_id: Option<String>,
-    #[serde(alias = "spanId", default)]
-    pub(super) span_id: Option<String>,
-    #[serde(alias = "parentSpanId", default)]
-    pub(super) parent_span_id: Option<String>,
+    #[serde(rename = "trace_id", alias = "traceId", default)]
+    pub(super) trace: Option<String>,
+    #[serde(rename = "span_id", alias = "spanId", default)]
+    pub(super) id: Option<String>,
+    #[serde(rename = "parent_span_id", alias = "parentSpanId", default)]
+    pub(super) parent: Option<String>,
     #[serde(alias = "startTimeUnixNano", alias = "start_time_unix_nano", alias = "startTime", default)]
     start_time: Value,
     #[serde(default)]
@@ -99,10 +99,11 @@ fn plain(value: Value) -> Value {
             }
         }
         if let Some(list) = fields.remove("arrayValue") {
-            return match inner(list) {
-                Value::Array(values) => Value::Array(values.into_iter().map(plain).collect()),
-                other => other,
-            };
+            let mut values = inner(list);
+            for value in values.as_array_mut().into_iter().flatten() {
+                *value = plain(value.take());
+            }
+            return values;
         }
         if let Some(list) = fields.remove("kvlistValue") {
             let Value::Array(pairs) = inner(list) else { return Value::Null };
