@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::codec::{MAX_TEXT, record_text};
+use crate::artifact::validity::SEND_LAG_CEILING_MS;
 use crate::base::units::Nanos;
 use crate::cli::error::CliError;
 use crate::loadgen::drive::needed_connections;
@@ -25,6 +26,8 @@ const MAX: u64 = 1 << 20;
 const MOST_TTFT_US: f64 = 1_000.0;
 /// ... and nearly every instant by less than this.
 const MOST_STAMP_US: f64 = 1_000.0;
+/// ... and nearly every request is sent as early as any run must send it.
+const MOST_SENT_US: f64 = 1_000.0 * SEND_LAG_CEILING_MS;
 /// No answer of a language model is expected to be whole in less.
 const SHORTEST_ANSWER: Nanos = Nanos::from_millis(100);
 
@@ -62,7 +65,8 @@ pub(crate) struct Load {
 impl Load {
     /// Whether the numbers of a run under this load may be believed.
     pub(crate) fn is_trusted(&self) -> bool {
-        self.ttft_us[0].abs() < MOST_TTFT_US && self.stamp_us[1] < MOST_STAMP_US
+        let [ttft, stamp, sent] = [self.ttft_us[0].abs(), self.stamp_us[1], self.sent_us[1]];
+        ttft < MOST_TTFT_US && stamp < MOST_STAMP_US && sent < MOST_SENT_US
     }
 }
 
@@ -224,6 +228,8 @@ mod tests {
         ]);
         assert_eq!(trust.streams, 64);
         assert_eq!(Trust::of(vec![load(1, 10.0, 1_000.0)]).streams, 0);
+        let sent = |us| Trust::of(vec![Load { sent_us: [100.0, us], ..load(1, 10.0, 10.0) }]).streams;
+        assert_eq!((sent(4_999.0), sent(5_000.0)), (1, 0));
         let plan = |concurrency: u32| {
             let text = format!(
                 "servegate: 1\nkind: workload\nname: w\ncells:\n  - {{name: c, concurrency: {concurrency}, requests: 2000, \
