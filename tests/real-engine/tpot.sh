@@ -27,15 +27,26 @@ cells:
   - {name: c1, concurrency: 1, requests: $requests, warmup: 1, prompt_tokens: $prompt, output_tokens: $tokens}
 YAML
 
+# Both clients ask for the likeliest token each time: what drawing one costs the server is not in question.
+cat >"$state/servegate.yaml" <<YAML
+servegate: 1
+kind: config
+targets:
+  llama:
+    url: http://127.0.0.1:$port
+    api: chat
+    model: smollm2-135m
+    extra_body: {ignore_eos: true, temperature: 0}
+YAML
+
 for round in $(seq "$rounds"); do
-  "$gate" measure --quiet --workload "$state/w.yaml" --url "http://127.0.0.1:$port" --api chat --model smollm2-135m \
-    --ignore-eos --runs 1 --session "s$round" --out "$state/runs-$round" >/dev/null
+  "$gate" measure --quiet --workload "$state/w.yaml" --config "$state/servegate.yaml" --target llama --runs 1 --session "s$round" --out "$state/runs-$round" >/dev/null
   cat "$state/server.out" "$state/server.log" 2>/dev/null >"$state/log-ours-$round"
   zstd -dcq "$state/runs-$round"/*/records.jsonl.zst >"$state/ours-$round"
   if [[ -n ${VLLM:-} ]]; then
     "$VLLM" bench serve --backend openai-chat --base-url "http://127.0.0.1:$port" --endpoint /v1/chat/completions \
       --model smollm2-135m --tokenizer "${TOKENIZER:?a folder with a tokenizer, for vllm bench serve}" --dataset-name random --random-input-len 64 \
-      --random-output-len "$tokens" --ignore-eos --num-prompts "$requests" --max-concurrency 1 --seed "$round" \
+      --random-output-len "$tokens" --ignore-eos --temperature 0 --num-prompts "$requests" --max-concurrency 1 --seed "$round" \
       --disable-tqdm --save-result --save-detailed --result-dir "$state" --result-filename "theirs-$round" >"$state/vllm.out" 2>&1 ||
       { tail -20 "$state/vllm.out" >&2; exit 1; }
     cat "$state/server.out" "$state/server.log" 2>/dev/null >"$state/log-theirs-$round"
