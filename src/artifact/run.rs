@@ -139,6 +139,24 @@ pub struct CellEvidence {
     pub counters_unread: Option<String>,
 }
 
+impl CellEvidence {
+    /// What is known of a cell before it is measured.
+    pub fn planned(name: &str, planned: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            planned,
+            attempted: 0,
+            window_start_us: 0,
+            window_end_us: 0,
+            client: None,
+            connections: None,
+            server: None,
+            resent: 0,
+            counters_unread: None,
+        }
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 const fn is_zero(count: &u32) -> bool {
     *count == 0

@@ -381,19 +381,8 @@ fn failed(error: &RunError) -> CliError {
 
 fn planned(cell: &PlannedCell) -> CellEvidence {
     let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
-    let (name, connections) = (cell.name.clone(), cell.max_connections.map(ConnectionCap::of));
-    CellEvidence {
-        name,
-        planned,
-        attempted: 0,
-        window_start_us: 0,
-        window_end_us: 0,
-        connections,
-        client: None,
-        server: None,
-        resent: 0,
-        counters_unread: None,
-    }
+    let connections = cell.max_connections.map(ConnectionCap::of);
+    CellEvidence { connections, ..CellEvidence::planned(&cell.name, planned) }
 }
 
 fn definitions() -> BTreeMap<String, String> {

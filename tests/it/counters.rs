@@ -7,18 +7,16 @@ use servegate::artifact::load::{Slots, sent_in_schedule};
 use servegate::artifact::record::Record;
 use servegate::artifact::run::{CellEvidence, Manifest, Run};
 use servegate::artifact::server::{Levels, ServerEvidence, TokenBalance};
-use servegate::base::names::{Api, Side};
+use servegate::base::names::Side;
 use servegate::base::units::Nanos;
-use servegate::loadgen::codec::Codec;
 use servegate::loadgen::pass::pass;
 use servegate::plan::request::PlannedCell;
 use servegate::sim::Deployment;
 use servegate::sim::noise::Noise;
 use servegate::sim::transport::SimTransport;
-use servegate::wire::dialect::{self, Template};
 use servegate::{plan, spec};
 
-use crate::stored::{Session, manifest};
+use crate::stored::{Session, chat_codec, manifest};
 use crate::support::{Engine, MODEL, Scene, answer, deployment, scripted};
 
 const CELLS: &str = "servegate: 1
@@ -33,22 +31,12 @@ cells:
 
 /// One pass over cells in virtual time: the evidence of each cell and phase, and all records.
 fn passed(transport: &mut SimTransport, cells: &[&PlannedCell]) -> (Vec<CellEvidence>, Vec<Record>) {
-    let mut extra = serde_json::Map::new();
-    extra.insert("ignore_eos".to_owned(), true.into());
-    let dialect = dialect::of(Api::Chat);
-    let codec = Codec {
-        dialect,
-        template: Template::new(&dialect, MODEL, &extra),
-        run: "r".to_owned(),
-        api_key: None,
-        tokenizer: None,
-    };
     let mut records = vec![];
     let mut sink = |record: Record| {
         records.push(record);
         Ok::<_, String>(())
     };
-    let passed = pass(cells, &codec, transport, &mut sink, &mut |_| {}).unwrap();
+    let passed = pass(cells, &chat_codec(), transport, &mut sink, &mut |_| {}).unwrap();
     assert_eq!(passed.stop, None);
     (passed.cells, records)
 }

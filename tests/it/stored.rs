@@ -21,6 +21,15 @@ use servegate::{plan, spec};
 
 use crate::support::{MODEL, Scene, deployment};
 
+/// Chat completions of the simulated engine's model, each answer as long as it is asked for.
+pub(crate) fn chat_codec() -> Codec {
+    let mut extra = serde_json::Map::new();
+    extra.insert("ignore_eos".to_owned(), true.into());
+    let dialect = dialect::of(Api::Chat);
+    let template = Template::new(&dialect, MODEL, &extra);
+    Codec { dialect, template, run: "r".to_owned(), api_key: None, tokenizer: None }
+}
+
 /// Makes the runs in a folder the first baseline of release `v1`. On a busy machine a load generator is late, and such
 /// runs never become a baseline: what a test needs of them is that they are there, so their lag is taken out, and what
 /// the host had to say.
@@ -67,40 +76,20 @@ impl Session<'_> {
         engine.faults.extend_from_slice(faults);
         let session = u64::from(self.name.bytes().map(u32::from).sum::<u32>());
         engine.noise = Noise::seeded(session, session * 100 + u64::from(sequence));
-        let mut extra = serde_json::Map::new();
-        extra.insert("ignore_eos".to_owned(), true.into());
-        let dialect = dialect::of(Api::Chat);
-        let codec = Codec {
-            dialect,
-            template: Template::new(&dialect, MODEL, &extra),
-            run: "r".to_owned(),
-            api_key: None,
-            tokenizer: None,
-        };
         let cells: Vec<&PlannedCell> = plan.cells.iter().collect();
         let manifest = self.manifest(plan, sequence);
         let folder = format!("runs/{}/{}-{sequence:02}-{}", self.release, self.name, self.side.id());
         let mut writer = RunWriter::create(&scene.path(&folder), &manifest).unwrap();
         let mut transport = SimTransport::new(&engine, Arc::new(AtomicBool::new(false)));
         let mut sink = |record: Record| writer.record(&record);
-        let Passed { cells, stop } = pass(&cells, &codec, &mut transport, &mut sink, &mut |_| {}).unwrap();
+        let Passed { cells, stop } = pass(&cells, &chat_codec(), &mut transport, &mut sink, &mut |_| {}).unwrap();
         assert_eq!(stop, None);
         writer.finish(Manifest { cells, complete: true, ..manifest }).unwrap();
     }
 
     fn manifest(&self, plan: &Plan, sequence: u32) -> Manifest {
-        let planned = |cell: &PlannedCell| CellEvidence {
-            name: cell.name.clone(),
-            planned: u32::try_from(cell.requests.len()).unwrap(),
-            attempted: 0,
-            window_start_us: 0,
-            window_end_us: 0,
-            client: None,
-            connections: None,
-            server: None,
-            resent: 0,
-            counters_unread: None,
-        };
+        let planned =
+            |cell: &PlannedCell| CellEvidence::planned(&cell.name, u32::try_from(cell.requests.len()).unwrap());
         Manifest {
             side: self.side,
             release: self.release.to_owned(),

@@ -158,17 +158,12 @@ pub(crate) mod tests {
     pub(crate) fn manifest_of(records: &[Record]) -> Manifest {
         let cells = tally(records).into_iter().map(|(name, tally)| {
             let own = || records.iter().filter(|record| record.cell == name);
+            let count = u32::try_from(tally.records).unwrap();
             CellEvidence {
-                planned: u32::try_from(tally.records).unwrap(),
-                attempted: u32::try_from(tally.records).unwrap(),
+                attempted: count,
                 window_start_us: own().map(|record| record.due.0.div_euclid(1_000)).min().unwrap(),
                 window_end_us: own().map(|record| record.end.0.div_euclid(1_000)).max().unwrap(),
-                client: None,
-                name: name.clone(),
-                connections: None,
-                server: None,
-                resent: 0,
-                counters_unread: None,
+                ..CellEvidence::planned(&name, count)
             }
         });
         Manifest {

@@ -166,16 +166,9 @@ pub(crate) fn run(side: Side, (session, sequence): (&str, u32), cells: &[(&str, 
     let release = if side == Side::Candidate { "v2" } else { "v1" };
     let records: Vec<Record> = cells.iter().flat_map(|(name, traffic)| records(name, traffic)).collect();
     let evidence = |(name, traffic): &(&str, Traffic)| CellEvidence {
-        name: (*name).to_owned(),
-        planned: traffic.requests,
         attempted: traffic.requests,
-        window_start_us: 0,
         window_end_us: 100_000 * u64::from(traffic.requests),
-        client: None,
-        connections: None,
-        server: None,
-        resent: 0,
-        counters_unread: None,
+        ..CellEvidence::planned(name, traffic.requests)
     };
     Run {
         manifest: Manifest {

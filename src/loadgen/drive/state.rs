@@ -316,16 +316,11 @@ impl<'p, 't> State<'p, 't> {
             let in_flight = flights.filter(|flight| flight.phase == index && flight.due <= now).count();
             let start = shown.window_start.unwrap_or(now);
             CellEvidence {
-                name: shown.phase.name.clone(),
-                planned: to_u32(shown.phase.requests.len()),
                 attempted: to_u32(shown.ended + in_flight),
                 window_start_us: micros(start),
                 window_end_us: micros(shown.window_end.max(start)),
                 connections: shown.connections,
-                client: None,
-                resent: 0,
-                server: None,
-                counters_unread: None,
+                ..CellEvidence::planned(&shown.phase.name, to_u32(shown.phase.requests.len()))
             }
         };
         self.shown.iter().enumerate().map(of_phase).collect()

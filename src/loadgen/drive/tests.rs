@@ -71,16 +71,10 @@ fn a_closed_loop_keeps_its_requests_in_flight_from_warm_up_to_the_last_end() {
     let ramp: Vec<_> = transport.log[..4].iter().map(|(_, _, due, _)| due.as_ms()).collect();
     assert_eq!(ramp, [1_000.0, 1_010.0, 1_020.0, 1_030.0]);
     let evidence = CellEvidence {
-        name: "c4".to_owned(),
-        planned: 20,
         attempted: 20,
         window_start_us: 1_360_000,
         window_end_us: 3_420_000,
-        connections: None,
-        client: None,
-        server: None,
-        resent: 0,
-        counters_unread: None,
+        ..CellEvidence::planned("c4", 20)
     };
     assert_eq!(only(&driven.evidence), &evidence);
     assert_eq!(transport.spans.last().unwrap().1, Nanos::from_micros(evidence.window_end_us));
