@@ -9,6 +9,7 @@ use crate::artifact::run::{CellEvidence, Run};
 use crate::artifact::server::{ServerEvidence, TokenBalance};
 use crate::base::names::Metric;
 use crate::base::units::Nanos;
+use crate::stats::error_rate::Count;
 use crate::stats::quantile::quantile;
 use crate::stats::steady::drift;
 
@@ -136,6 +137,19 @@ impl CellValidity {
         self.outcomes.get(&Outcome::Ok).copied().unwrap_or_default()
     }
 
+    /// Requests that ended like this, of all.
+    pub fn ended(&self, outcome: Outcome) -> Count {
+        counted(self.outcomes.get(&outcome).copied().unwrap_or_default(), self.attempted)
+    }
+
+    /// Requests that failed, successes without content or tokens among them, of those that were asked of the target: what
+    /// the load generator's own host refused was not.
+    pub fn failures(&self) -> Count {
+        let refused = self.outcomes.get(&Outcome::ClientFault).copied().unwrap_or_default();
+        let asked = self.attempted.saturating_sub(refused);
+        counted(asked.saturating_sub(self.answers()).saturating_add(self.invalid), asked)
+    }
+
     /// In so many answers the accounts of the tokens contradict each other like this.
     pub fn doubtful(&self, doubt: Doubt) -> usize {
         self.doubts.get(&doubt).copied().unwrap_or_default()
@@ -157,6 +171,11 @@ fn own_lags(records: &[&Record], evidence: &CellEvidence) -> Vec<f64> {
     let waited = evidence.connections.map_or(0, |connections| connections.waited).saturating_add(evidence.resent);
     let own = lags.len().saturating_sub(usize::try_from(waited).unwrap_or(usize::MAX));
     lags.into_iter().take(own).map(Nanos::as_ms).collect()
+}
+
+fn counted(failed: usize, attempted: usize) -> Count {
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    Count { failed: number(failed), attempted: number(attempted) }
 }
 
 /// `part` of `whole`; 0 of nothing.

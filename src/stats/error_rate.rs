@@ -23,6 +23,20 @@ pub struct Count {
     pub attempted: u64,
 }
 
+impl Count {
+    /// Of no run.
+    pub const NONE: Self = Self { failed: 0, attempted: 0 };
+
+    /// Of both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            failed: self.failed.saturating_add(other.failed),
+            attempted: self.attempted.saturating_add(other.attempted),
+        }
+    }
+}
+
 /// The runs of a comparison. Runs without requests are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts<'a> {

@@ -41,15 +41,7 @@ fn warning(screening: &Screening<'_>, cell: &str) -> Option<Finding> {
 }
 
 fn failures(screening: &Screening<'_>, cell: &str, belongs: fn(Side) -> bool) -> Count {
-    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    let count = |sum: Count, validity: &CellValidity| {
-        let failed = validity.attempted.saturating_sub(validity.answers()).saturating_add(validity.invalid);
-        Count {
-            failed: sum.failed.saturating_add(number(failed)),
-            attempted: sum.attempted.saturating_add(number(validity.attempted)),
-        }
-    };
-    screening.counting(cell, belongs).fold(Count { failed: 0, attempted: 0 }, count)
+    screening.counting(cell, belongs).map(CellValidity::failures).fold(Count::NONE, Count::plus)
 }
 
 #[cfg(test)]

@@ -55,7 +55,9 @@ pub(super) fn notes(screening: &Screening<'_>, subjects: &[Subject], states: &[S
         ));
     }
     if let Some(ids) = checks(Flag::Weak) {
-        notes.push(format!("weak: two runs a side and no history, so both errors may reach 7 % instead of 5 %: {ids}"));
+        notes.push(format!(
+            "weak: no more than two runs on a side and no history, so both errors may reach 7 % instead of 5 %: {ids}"
+        ));
     }
     notes.extend(gaps(case));
     notes.extend(screening.left_out());

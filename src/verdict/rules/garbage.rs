@@ -16,14 +16,7 @@ const ALPHA: f64 = 0.01;
 pub(super) fn malformed(screening: &Screening<'_>) -> Vec<Finding> {
     let count = |belongs: fn(Side) -> bool| {
         let seen = screening.seen.iter().filter(|seen| belongs(seen.side)).filter_map(|seen| seen.validity.as_ref());
-        seen.fold(Count { failed: 0, attempted: 0 }, |sum, validity| {
-            let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-            let malformed = validity.outcomes.get(&Outcome::Malformed).copied().unwrap_or_default();
-            Count {
-                failed: sum.failed.saturating_add(number(malformed)),
-                attempted: sum.attempted.saturating_add(number(validity.attempted)),
-            }
-        })
+        seen.map(|validity| validity.ended(Outcome::Malformed)).fold(Count::NONE, Count::plus)
     };
     let (baseline, candidate) = (count(|side| side != Side::Candidate), count(|side| side == Side::Candidate));
     let p = more_failures(baseline, candidate).get();

@@ -1,6 +1,5 @@
 //! A run that does not count takes its numbers with it, and may not take a broken deployment with it.
 
-use crate::artifact::record::Outcome;
 use crate::artifact::validity::CellValidity;
 use crate::base::names::Side;
 use crate::compare::evidence::name;
@@ -16,10 +15,7 @@ const ALPHA: f64 = 0.05;
 pub(super) fn hidden(screening: &Screening<'_>) -> Vec<Finding> {
     let in_cell = |seen: &[Seen<'_>]| {
         let reference = seen.iter().filter(|seen| seen.side != Side::Candidate && seen.fault.is_none()).map(failures);
-        let reference = reference.fold(Count { failed: 0, attempted: 0 }, |sum, count| Count {
-            failed: sum.failed.saturating_add(count.failed),
-            attempted: sum.attempted.saturating_add(count.attempted),
-        });
+        let reference = reference.fold(Count::NONE, Count::plus);
         let left_out = seen.iter().filter(|seen| seen.side == Side::Candidate && seen.fault.is_some());
         left_out.flat_map(|seen| [crashed(seen), failed(seen, reference)]).flatten().collect::<Vec<_>>()
     };
@@ -27,12 +23,7 @@ pub(super) fn hidden(screening: &Screening<'_>) -> Vec<Finding> {
 }
 
 fn failures(seen: &Seen<'_>) -> Count {
-    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    // What this host refused was never asked of the target.
-    let refused = |validity: &CellValidity| validity.outcomes.get(&Outcome::ClientFault).copied().unwrap_or_default();
-    let asked = seen.validity.as_ref().map_or(0, |validity| validity.attempted.saturating_sub(refused(validity)));
-    let answered = seen.validity.as_ref().map_or(0, CellValidity::answers);
-    Count { failed: number(asked.saturating_sub(answered)), attempted: number(asked) }
+    seen.validity.as_ref().map_or(Count::NONE, CellValidity::failures)
 }
 
 fn crashed(seen: &Seen<'_>) -> Option<Finding> {
