@@ -7,6 +7,8 @@
 //! The way of a decision: [`quantile`] makes one number per run, [`history`] learns the noise from
 //! earlier releases, [`moderated`] compares ([`paired`] pair by pair), [`margin`] says how much worse is too much, [`holm`] corrects
 //! for the number of tests, [`power`] says what would decide an undecided one.
+//!
+//! Apart from it [`search`] finds the largest load at which something still holds, from trials that err.
 
 pub mod design;
 pub mod dispersion;
@@ -20,8 +22,11 @@ pub mod p_value;
 pub mod paired;
 pub mod power;
 pub mod quantile;
+pub mod search;
 pub mod steady;
 pub mod student;
+pub mod threshold;
+pub mod trend;
 
 mod sample;
 
