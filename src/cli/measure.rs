@@ -145,7 +145,7 @@ fn show(runs: &[StoredRun], session: &Session<'_>, terminal: &mut Terminal) -> R
                 doubts.push(format!("warning: run {number} at {}: requests failed: {failures}", cell.name));
             }
         }
-        doubts.extend(faults.into_iter().map(|Uncounted { cells, seen, fix }| {
+        doubts.extend(faults.into_iter().map(|Uncounted { cells, seen, fix, .. }| {
             format!("warning: run {number} does not count at {}: it {seen}; {fix}", cells.join(", "))
         }));
     }

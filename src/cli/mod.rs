@@ -13,6 +13,7 @@ mod completions;
 mod declared;
 mod demo;
 mod deployment;
+mod draft;
 mod error;
 mod failures;
 mod files;

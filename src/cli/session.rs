@@ -16,6 +16,7 @@ use crate::base::units::Nanos;
 use crate::base::words::count;
 use crate::cli::cold::{Cold, cold};
 use crate::cli::deployment::{Boot, Deployment};
+use crate::cli::draft::{Draft, can_be_sent, planned};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::progress::Progress;
 use crate::cli::signals::Interrupt;
@@ -97,7 +98,7 @@ pub(crate) fn now() -> String {
     now_to(Unit::Second)
 }
 
-fn now_to(unit: Unit) -> String {
+pub(crate) fn now_to(unit: Unit) -> String {
     let now = Timestamp::now();
     now.round(unit).unwrap_or(now).to_string()
 }
@@ -171,7 +172,7 @@ impl Session<'_> {
         seen: &mut Seen<'_>,
     ) -> Result<Ran, CliError> {
         let Numbered { side, release, sequence } = *number;
-        self.can_be_sent(deployment.speaks().api)?;
+        can_be_sent(self.plan, deployment.speaks().api)?;
         let mut boot = deployment.boot(side, release, sequence)?;
         if seen.first {
             for caution in &boot.cautions {
@@ -187,61 +188,9 @@ impl Session<'_> {
                 "note: prompts are salted, because the server offers no request that resets its caches ({tried})"
             ));
         }
-        let speaks = deployment.speaks();
-        // The simulated engine is measured in virtual time: no host is too slow for it.
-        let trusted_streams = if speaks.clock == ClockKind::Http { trusted_streams()? } else { None };
-        let dialect = dialect::of(speaks.api).serving(&speaks.model);
-        let template = Template::new(&dialect, &speaks.model, &speaks.extra_body);
-        let run = format!("{}-{sequence:02}-{side}", self.name);
-        let codec =
-            Codec { dialect, template, run, api_key: speaks.api_key.clone(), tokenizer: speaks.tokenizer.clone() };
-        let manifest = Manifest {
-            format: FORMAT,
-            servegate: env!("CARGO_PKG_VERSION").to_owned(),
-            side,
-            release: release.to_owned(),
-            session: self.name.to_owned(),
-            sequence,
-            started,
-            workload: self.plan.workload.clone(),
-            plan: self.plan.fingerprint,
-            restarted: boot.restarted,
-            time_to_ready_ms: boot.time_to_ready.map(|time| time.to_stored_resolution().as_ms()),
-            api: speaks.api,
-            forced_length: codec.template.wanted(1).forced,
-            tokenizer: codec.tokenizer.as_ref().map(Tokenizer::file),
-            clock: speaks.clock,
-            caches,
-            salt,
-            trusted_streams,
-            conditions: Conditions::clone(&boot.conditions),
-            definitions: definitions(),
-            cells: Vec::new(),
-            complete: false,
-            records: Digest::of(b""),
-            record_count: 0,
-            texts: None,
-        };
+        let draft = Draft { name, side, release, plan: self.plan };
+        let (manifest, codec) = draft.with(deployment.speaks(), &boot, (caches, salt))?;
         self.pass(&Sent { cells: self.visit_order(&plan, sequence), codec }, manifest, &mut boot, seen)
-    }
-
-    /// Whether the interface takes prompts as the workload sends them.
-    fn can_be_sent(&self, api: Api) -> Result<(), CliError> {
-        let mut requests = self.plan.cells.iter().flat_map(|cell| &cell.requests);
-        let ids = requests.any(|request| request.prompt.vocabulary.is_some());
-        if dialect::of(api).takes_ids() || !ids {
-            return Ok(());
-        }
-        let takers = Api::ALL.iter().filter(|api| dialect::of(**api).takes_ids()).map(|api| api.id());
-        let message = format!(
-            "the workload `{}` sends prompts as token ids, and the `{api}` interface takes none",
-            self.plan.workload
-        );
-        let hint = format!(
-            "set `api` of the target to one of {}, or use `prompts: text`",
-            takers.collect::<Vec<_>>().join(", ")
-        );
-        Err(CliError::failed(message).hint(hint))
     }
 
     /// One pass over the cells, into a run folder.
@@ -358,35 +307,26 @@ impl Seen<'_> {
     fn trouble(&self, stop: &Stop, stored: &StoredRun) -> CliError {
         let measured = count(stored.manifest.record_count, "request");
         let kept = format!("what was measured is kept in {} ({measured})", stored.path.display());
-        match stop {
-            Stop::Interrupted => {
-                CliError::interrupted(self.interrupt.exit().unwrap_or(Exit::Interrupted), "interrupted").hint(kept)
-            }
-            Stop::Refused => CliError::failed("the records could not be written").hint(kept),
-            Stop::Overdue { limit } => {
-                CliError::failed(format!("a cell took longer than all its timeouts together allow ({limit})"))
-                    .hint(kept)
-            }
-            Stop::Down { requests, cause } => {
-                CliError::failed(format!("the target is down: {requests} requests without any answer ({cause})"))
-                    .hint(kept)
-            }
+        stopped(stop, self.interrupt).hint(kept)
+    }
+}
+
+/// What kept a pass from its end.
+pub(crate) fn stopped(stop: &Stop, interrupt: &Interrupt) -> CliError {
+    match stop {
+        Stop::Interrupted => CliError::interrupted(interrupt.exit().unwrap_or(Exit::Interrupted), "interrupted"),
+        Stop::Refused => CliError::failed("the records could not be written"),
+        Stop::Overdue { limit } => {
+            CliError::failed(format!("a cell took longer than all its timeouts together allow ({limit})"))
+        }
+        Stop::Down { requests, cause } => {
+            CliError::failed(format!("the target is down: {requests} requests without any answer ({cause})"))
         }
     }
 }
 
 fn failed(error: &RunError) -> CliError {
     CliError::failed(error.to_string())
-}
-
-fn planned(cell: &PlannedCell) -> CellEvidence {
-    let planned = u32::try_from(cell.requests.len()).unwrap_or(u32::MAX);
-    let connections = cell.max_connections.map(ConnectionCap::of);
-    CellEvidence { connections, ..CellEvidence::planned(&cell.name, planned) }
-}
-
-fn definitions() -> BTreeMap<String, String> {
-    Metric::ALL.iter().map(|metric| (metric.id().to_owned(), metric.definition().to_owned())).collect()
 }
 
 #[cfg(test)]

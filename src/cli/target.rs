@@ -9,7 +9,7 @@ use crate::base::names::{Api, HttpVersion};
 use crate::cli::error::CliError;
 use crate::cli::files;
 use crate::spec::target::{Config, MetricsPage, NamedFile, Ready, Target};
-use crate::spec::{self, WrongUrl};
+use crate::spec::{self, WrongOption};
 
 /// Which deployment to measure.
 #[derive(clap::Args)]
@@ -111,6 +111,6 @@ impl TargetArgs {
     }
 }
 
-fn wrong_url(WrongUrl { message, help }: WrongUrl) -> CliError {
+fn wrong_url(WrongOption { message, help }: WrongOption) -> CliError {
     CliError::usage(format!("--url: {message}")).hint(help)
 }

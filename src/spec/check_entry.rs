@@ -8,7 +8,7 @@ use crate::spec::findings::{Fault, Findings};
 use crate::spec::load::Phase;
 use crate::spec::policy::{Check, Margin};
 use crate::spec::policy_file::default_role;
-use crate::spec::scalar::{self, Amount};
+use crate::spec::scalar::{self, Amount, Objective};
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::text::{list, quote};
 use crate::spec::view::View;
@@ -89,11 +89,11 @@ const WIDE_SHARE: f64 = 0.5;
 /// A difference of shares from which on it is.
 const WIDE_POINTS: f64 = 0.1;
 
-fn metrics() -> Vec<&'static str> {
+pub(super) fn metrics() -> Vec<&'static str> {
     Metric::ALL.iter().map(|metric| metric.id()).collect()
 }
 
-fn statistics() -> Vec<&'static str> {
+pub(super) fn statistics() -> Vec<&'static str> {
     Statistic::ALL.iter().map(|statistic| statistic.id()).collect()
 }
 
@@ -167,24 +167,27 @@ fn misfit(key: &str, fault: Fault, view: &View<'_>, findings: &mut Findings) {
 }
 
 fn statistic(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Option<Statistic> {
-    let allowed = || Statistic::ALL.iter().copied().filter(|statistic| metric.allows(*statistic));
-    if view.has("statistic") {
-        let statistic = view.name("statistic", Statistic::from_id)?;
-        if !metric.allows(statistic) {
-            let message = format!("`{metric}` has no `{statistic}`");
-            let help = format!("use {}", list(allowed().map(Statistic::id)));
-            misfit("statistic", Fault::new("wrong-statistic", message, help), view, findings);
-            return None;
-        }
-        return Some(statistic);
+    let written = view.name("statistic", Statistic::from_id);
+    if view.has("statistic") && written.is_none() {
+        return None;
     }
-    if metric.allows(Statistic::Value) {
-        return Some(Statistic::Value);
+    one_number(metric, written).map_err(|fault| misfit("statistic", fault, view, findings)).ok()
+}
+
+/// The statistic of a metric: the written one if the metric has it, by default the run's own number.
+pub(super) fn one_number(metric: Metric, written: Option<Statistic>) -> Result<Statistic, Fault> {
+    let allowed = || list(Statistic::ALL.iter().copied().filter(|one| metric.allows(*one)).map(Statistic::id));
+    let statistic = written.unwrap_or(Statistic::Value);
+    if metric.allows(statistic) {
+        return Ok(statistic);
     }
-    let message = format!("`{metric}` has many values in a run, and `statistic` does not say how they become one");
-    let help = format!("add `statistic: p50`, or one of {}", list(allowed().map(Statistic::id)));
-    misfit("statistic", Fault::new("missing-key", message, help), view, findings);
-    None
+    Err(if written.is_some() {
+        let message = format!("`{metric}` has no `{statistic}`");
+        Fault::new("wrong-statistic", message, format!("use {}", allowed()))
+    } else {
+        let message = format!("`{metric}` has many values in a run, and `statistic` does not say how they become one");
+        Fault::new("missing-key", message, format!("add `statistic: p50`, or one of {}", allowed()))
+    })
 }
 
 /// Margins so wide that they are more likely a slip than meant: nothing that people notice would be found.
@@ -317,8 +320,16 @@ fn objective(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Result
         return Ok(None);
     }
     let objective = view.read("objective", scalar::objective).ok_or(Refused)?;
+    in_unit(metric, objective).map(Some).map_err(|fault| {
+        misfit("objective", fault, view, findings);
+        Refused
+    })
+}
+
+/// An objective in the unit of its metric.
+pub(super) fn in_unit(metric: Metric, objective: Objective) -> Result<f64, Fault> {
     if objective.unit == metric.unit() {
-        return Ok(Some(objective.value));
+        return Ok(objective.value);
     }
     let right = match metric.unit() {
         "ms" => "a time, for example `800ms`",
@@ -327,9 +338,7 @@ fn objective(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Result
         "requests/s" => "for example `9 requests/s`",
         _ => "for example `200 tokens`",
     };
-    let message = format!("`{metric}` has no such unit");
-    misfit("objective", Fault::new("wrong-unit", message, format!("write {right}")), view, findings);
-    Err(Refused)
+    Err(Fault::new("wrong-unit", format!("`{metric}` has no such unit"), format!("write {right}")))
 }
 
 fn limits(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Option<Vec<(Metric, Nanos)>> {

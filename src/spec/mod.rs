@@ -7,6 +7,7 @@
 
 mod lengths_file;
 pub mod policy;
+pub mod slo;
 pub mod target;
 pub mod workload;
 
@@ -37,6 +38,6 @@ pub use config_file::read_config;
 pub use document::{FileKind, Reading, kind_of};
 pub use picture::render;
 pub use policy_file::{default_role, read_policy};
-pub use scalar::{WrongUrl, check_url};
+pub use scalar::{WrongOption, check_url};
 pub use schema::schema;
 pub use workload_file::read_workload;

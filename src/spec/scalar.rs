@@ -210,21 +210,27 @@ pub(super) fn number(text: &str) -> Result<f64, Fault> {
     })
 }
 
-/// Why a URL from the command line is refused. It shows no credentials.
+/// Why a text from the command line is refused. Of a URL it shows no credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongUrl {
+pub struct WrongOption {
     /// What is wrong.
     pub message: String,
     /// What to do.
     pub help: String,
 }
 
+impl From<Fault> for WrongOption {
+    fn from(Fault { message, help, .. }: Fault) -> Self {
+        Self { message, help }
+    }
+}
+
 /// The base URL of a target that stands in no file, by the rules of one that does.
 ///
 /// # Errors
 /// It is no URL, or holds what a base URL must not hold: credentials, a query, the path of the API.
-pub fn check_url(text: &str) -> Result<String, WrongUrl> {
-    url(text).map_err(|Fault { message, help, .. }| WrongUrl { message, help })
+pub fn check_url(text: &str) -> Result<String, WrongOption> {
+    Ok(url(text)?)
 }
 
 /// A base URL: `http://` or `https://`, a host, perhaps a path; the trailing slash is dropped.

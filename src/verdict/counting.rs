@@ -10,6 +10,8 @@ use crate::verdict::rules::{Fault, fault, notes_of};
 pub struct Uncounted {
     /// Names of the cells, in the order in which they were visited.
     pub cells: Vec<String>,
+    /// The rule that it breaks, such as `client-saturated`.
+    pub code: &'static str,
     /// What was seen: `sent requests 12.0 ms late (p99) where 1.0 ms are allowed`.
     pub seen: String,
     /// What to do: `give the load generator more CPU or less load`.
@@ -22,10 +24,10 @@ pub fn uncounted(run: &Run, plan: Option<&Plan>) -> Vec<Uncounted> {
     let mut found: Vec<Uncounted> = Vec::new();
     for cell in &run.manifest.cells {
         let planned = plan.and_then(|plan| plan.cells.iter().find(|planned| planned.name == cell.name));
-        let Some(Fault { seen, fix, .. }) = fault(run, &cell.name, planned) else { continue };
+        let Some(Fault { code, seen, fix }) = fault(run, &cell.name, planned) else { continue };
         match found.iter_mut().find(|one| one.seen == seen && one.fix == fix) {
             Some(one) => one.cells.push(cell.name.clone()),
-            None => found.push(Uncounted { cells: vec![cell.name.clone()], seen, fix }),
+            None => found.push(Uncounted { cells: vec![cell.name.clone()], code, seen, fix }),
         }
     }
     found

@@ -34,7 +34,7 @@ pub(super) use crate::verdict::rules::tokens::notes as token_notes;
 /// Why a run does not count in a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    code: &'static str,
+    pub(super) code: &'static str,
     /// What was seen in the run.
     pub(super) seen: String,
     /// What to do.
