@@ -6,6 +6,8 @@ mod apart;
 mod approval;
 mod baseline;
 mod candidate;
+mod capacity;
+mod capacity_report;
 mod check;
 mod cold;
 mod compare;
@@ -22,6 +24,7 @@ mod gate;
 mod gathered;
 mod lock;
 mod measure;
+mod probing;
 mod progress;
 mod reach;
 mod recover;
@@ -100,6 +103,7 @@ enum Command {
     Workload(workload::Args),
     Sim(sim::Args),
     Selfcheck(selfcheck::Args),
+    Capacity(capacity::Args),
     Completions(completions::Args),
 }
 
@@ -150,6 +154,7 @@ fn dispatch(command: Command, terminal: &mut Terminal) -> Result<Exit, CliError>
         Command::Workload(args) => workload::run(&args, terminal),
         Command::Sim(args) => sim::run(&args, terminal),
         Command::Selfcheck(args) => selfcheck::run(&args, terminal),
+        Command::Capacity(args) => capacity::run(&args, terminal),
         Command::Completions(args) => completions::run(&args, terminal),
     }
 }

@@ -6,11 +6,10 @@ use std::time::Instant;
 
 use jiff::{Timestamp, Unit};
 
-use crate::artifact::conditions::Conditions;
 use crate::artifact::record::Record;
-use crate::artifact::run::{CellEvidence, ClockKind, ConnectionCap, FORMAT, Manifest};
+use crate::artifact::run::{ConnectionCap, Manifest};
 use crate::base::digest::Digest;
-use crate::base::names::{Api, Metric, Side};
+use crate::base::names::Side;
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::base::words::count;
@@ -21,7 +20,6 @@ use crate::cli::error::{CliError, Exit};
 use crate::cli::progress::Progress;
 use crate::cli::signals::Interrupt;
 use crate::cli::terminal::Terminal;
-use crate::cli::trust::trusted_streams;
 use crate::loadgen::codec::Codec;
 use crate::loadgen::drive::Stop;
 use crate::loadgen::event::Event;
@@ -30,8 +28,6 @@ use crate::plan::request::{Plan, PlannedCell};
 use crate::plan::{self, RunName};
 use crate::store::files::checked_name;
 use crate::store::runs::{RunError, RunWriter, StoredRun};
-use crate::wire::dialect::{self, Template};
-use crate::wire::tokenizer::Tokenizer;
 
 /// Characters that are kept of why a server's counters could not be read.
 const MOST_CAUSE: usize = 300;

@@ -23,7 +23,7 @@ pub struct Slo {
     /// What it must not exceed, in [`Metric::unit`].
     pub limit: f64,
     /// The limit as it was written.
-    written: String,
+    pub written: String,
 }
 
 impl Slo {

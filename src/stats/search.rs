@@ -144,7 +144,7 @@ impl Search {
 }
 
 /// The nearest number of three digits: a load that people can write down, far finer than any answer.
-fn three_digits(load: f64) -> f64 {
+pub fn three_digits(load: f64) -> f64 {
     let unit = 10_f64.powf(load.log10().floor() - 2.0);
     // Dividing by a power of ten gives the nearest double of the decimal number, multiplying by its inverse does not.
     if unit < 1.0 { (load / unit).round() / unit.recip().round() } else { (load / unit).round() * unit }

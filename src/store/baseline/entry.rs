@@ -95,7 +95,7 @@ fn differing(run: &str, found: &Opened, first: Option<&Opened>) -> Option<Refusa
 
 /// A run that no decision could use in some cell: as a baseline it would be left out for as long as it stands there.
 fn useless(run: &str, found: &Opened) -> Option<Refusal> {
-    let Uncounted { cells, seen, fix } = uncounted(&found.run, None).into_iter().next()?;
+    let Uncounted { cells, seen, fix, .. } = uncounted(&found.run, None).into_iter().next()?;
     Some(Refusal::DoesNotCount { run: run.to_owned(), cells: cells.join(", "), seen, fix })
 }
 
