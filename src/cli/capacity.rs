@@ -267,7 +267,7 @@ fn search(
     report.conditions.clone_from(probing.conditions());
     let mut refused: Option<f64> = None;
     while let Some(load) = search.next() {
-        let probe = match probing.probe(load, terminal) {
+        let probe = match probing.at(load, terminal) {
             Ok(probe) => probe,
             Err(error) => {
                 report.trouble = Some(error);
@@ -320,5 +320,45 @@ fn conclude(args: &Args, report: &Report, terminal: &mut Terminal) -> Result<Exi
         (Some(_), _) | (None, Outcome::ClientLimit) => Err(report.error()),
         (None, Outcome::Found) => Ok(Exit::Success),
         (None, Outcome::AtLeast | Outcome::AtMost | Outcome::Unknown) => Ok(Exit::Verdict(Verdict::Inconclusive)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Global;
+    use crate::cli::simulated::Simulated;
+    use crate::sim::profile::Profile;
+    use crate::sim::scenario::Scenario;
+    use crate::spec::read_workload;
+
+    const WORKLOAD: &str = "servegate: 1\nkind: workload\nname: w\ncells:\n  - {name: peak, rate: 4/s, requests: 100, \
+                            prompt_tokens: {uniform: {min: 400, max: 600}}, output_tokens: {uniform: {min: 100, max: 160}}}\n  \
+                            - {name: c8, concurrency: 8, requests: 100, prompt_tokens: 500, output_tokens: 100}\n";
+
+    fn found(words: &str) -> Report {
+        let workload = read_workload("w.yaml", WORKLOAD).unwrap().value;
+        let mut line = vec!["capacity", "--workload", "w.yaml", "--target", "t"];
+        line.extend(words.split('|'));
+        let args = <Args as clap::FromArgMatches>::from_arg_matches(
+            &<Args as clap::Args>::augment_args(clap::Command::new("capacity")).get_matches_from(line),
+        )
+        .unwrap();
+        let mut terminal = Terminal::new(Global { json: false, quiet: false, verbose: 0 });
+        let wanted = Wanted::of(&args, &workload).unwrap();
+        let interrupt = Interrupt::never();
+        let scenario = Scenario::find("fp8-fused").unwrap();
+        let mut engine = Simulated::new(Profile::h100_8b(), scenario, false, interrupt.clone());
+        engine.enter_session("one");
+        let asked = wanted.asked(&args, &workload, "s");
+        search(asked, wanted.range, &mut engine, &interrupt, &mut terminal).unwrap()
+    }
+
+    #[test]
+    fn try_it() {
+        println!("{}", found("--cell|peak|--slo|ttft p90 <= 500ms").text());
+        println!("{}", found("--cell|peak|--slo|tpot p90 <= 15ms").text());
+        println!("{}", found("--cell|peak|--slo|tpot p90 <= 50ms").text());
+        println!("{}", found("--cell|c8|--slo|tpot p90 <= 12ms").text());
     }
 }

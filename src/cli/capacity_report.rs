@@ -202,19 +202,15 @@ impl Report {
     pub(crate) fn error(&self) -> CliError {
         let begun = (!self.probes.is_empty())
             .then(|| format!("{} before it are part of the result", count(self.probes.len(), "probe")));
-        match &self.trouble {
-            Some(trouble) => {
-                let error = CliError::interrupted(trouble.exit(), trouble.message());
-                trouble.hints().iter().cloned().chain(begun).fold(error, CliError::hint)
-            }
-            None => {
-                let last = self.probes.iter().rev().find(|probe| probe.answer == Answer::ClientLimit);
-                let cause = last.and_then(|probe| probe.cause.clone()).unwrap_or_default();
-                let load = last.map_or_else(String::new, |probe| format!(" at {}", self.by.load(probe.load)));
-                CliError::failed(format!("this host, and not the target, is the limit{load}: {cause}"))
-                    .hint("measure from a host with more to spare (`servegate selfcheck`), or give a smaller --to")
-            }
+        if let Some(trouble) = &self.trouble {
+            let error = CliError::interrupted(trouble.exit(), trouble.message());
+            return trouble.hints().iter().cloned().chain(begun).fold(error, CliError::hint);
         }
+        let last = self.probes.iter().rev().find(|probe| probe.answer == Answer::ClientLimit);
+        let cause = last.and_then(|probe| probe.cause.clone()).unwrap_or_default();
+        let load = last.map_or_else(String::new, |probe| format!(" at {}", self.by.load(probe.load)));
+        CliError::failed(format!("this host, and not the target, is the limit{load}: {cause}"))
+            .hint("measure from a host with more to spare (`servegate selfcheck`), or give a smaller --to")
     }
 }
 

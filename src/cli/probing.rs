@@ -146,7 +146,7 @@ impl<'a> Probing<'a> {
     }
 
     /// Measures one load.
-    pub(crate) fn probe(&mut self, load: f64, terminal: &mut Terminal) -> Result<Probe, CliError> {
+    pub(crate) fn at(&mut self, load: f64, terminal: &mut Terminal) -> Result<Probe, CliError> {
         let plan = self.plan(load);
         self.number = self.number.saturating_add(1);
         can_be_sent(&plan, self.deployment.speaks().api)?;

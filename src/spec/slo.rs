@@ -40,9 +40,11 @@ impl Slo {
 
 impl fmt::Display for Slo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.statistic {
-            Statistic::Value => write!(f, "{} <= {}", self.metric, self.written),
-            statistic => write!(f, "{} {statistic} <= {}", self.metric, self.written),
+        let Self { metric, statistic, written, .. } = self;
+        if *statistic == Statistic::Value {
+            write!(f, "{metric} <= {written}")
+        } else {
+            write!(f, "{metric} {statistic} <= {written}")
         }
     }
 }

@@ -283,7 +283,7 @@ mod tests {
         #[test]
         fn every_search_ends_in_its_range(seed in 0_u64..1_000, border in 0.1_f64..10_000.0, whole in any::<bool>(), start in 0.1_f64..2_000.0) {
             let mut noise = Stream::named(seed, "any");
-            let range = Range { whole, start, ..RANGE };
+            let range = Range { start, whole, ..RANGE };
             let (found, tried) = search(range, |load| Some(load * noise.log_normal(0.1) <= border));
             prop_assert!(!tried.is_empty() && tried.len() <= 16);
             prop_assert!(tried.iter().all(|load| (1.0..=1_000.0).contains(load)));

@@ -81,7 +81,7 @@ mod tests {
         assert!((rise(&[5.0; 50], 1e4).unwrap().p - 1.0).abs() < 1e-12, "equal is no rise");
         assert_eq!(rise(&[1.0; 9], 1e4), None);
         let failing: Vec<f64> =
-            (0..100).map(|n| if 10 * (n % 10) < n { f64::INFINITY } else { f64::from(n) }).collect();
+            (0..100_u32).map(|n| if 10 * (n % 10) < n { f64::INFINITY } else { f64::from(n) }).collect();
         assert!(rise(&failing, 200.0).unwrap().p < 0.05, "failures are as slow as the time-out");
     }
 
