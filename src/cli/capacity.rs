@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::artifact::conditions::Conditions;
 use crate::base::names::Scale;
+use crate::base::words::count;
 use crate::cli::capacity_report::{Outcome, Report};
 use crate::cli::deployment::{Deployment, Live};
 use crate::cli::error::{CliError, Exit};
@@ -165,16 +166,16 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
 }
 
 /// What the command line asks for, checked against the workload.
-struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     cell: &'a Cell,
     by: By,
     slos: Vec<Slo>,
     requests: u32,
-    range: Range,
+    pub(crate) range: Range,
 }
 
 impl<'a> Wanted<'a> {
-    fn of(args: &Args, workload: &'a Workload) -> Result<Self, CliError> {
+    pub(crate) fn of(args: &Args, workload: &'a Workload) -> Result<Self, CliError> {
         let cell = the_cell(args.cell.as_deref(), workload)?;
         let by = args.by.unwrap_or(if cell.load.is_open() { By::Rate } else { By::Concurrency });
         let mut slos = args.slo.clone();
@@ -184,7 +185,7 @@ impl<'a> Wanted<'a> {
         Ok(Self { cell, by, requests: requests(args.requests, &slos)?, slos, range: range(args, cell, by)? })
     }
 
-    fn asked<'w>(&'w self, args: &'w Args, workload: &'w Workload, session: &'w str) -> Asked<'w> {
+    pub(crate) fn asked<'w>(&'w self, args: &'w Args, workload: &'w Workload, session: &'w str) -> Asked<'w> {
         Asked {
             workload,
             cell: self.cell,
@@ -254,7 +255,7 @@ fn range(args: &Args, cell: &Cell, by: By) -> Result<Range, CliError> {
 }
 
 /// Probes until enough is known. Trouble ends the search, and what was found before it is part of the result.
-fn search(
+pub(crate) fn search(
     asked: Asked<'_>,
     range: Range,
     deployment: &mut dyn Deployment,
@@ -262,9 +263,10 @@ fn search(
     terminal: &mut Terminal,
 ) -> Result<Report, CliError> {
     let mut search = Search::new(range);
-    let mut report = Report::begin(&asked, range);
+    let (mut report, requests) = (Report::begin(&asked, range), asked.requests);
     let mut probing = Probing::start(asked, deployment, interrupt, terminal)?;
     report.conditions.clone_from(probing.conditions());
+    terminal.say(&format!("up to {} of {requests} requests and more each, of one boot", count(range.trials, "probe")));
     let mut refused: Option<f64> = None;
     while let Some(load) = search.next() {
         let probe = match probing.at(load, terminal) {
@@ -302,7 +304,7 @@ fn say(probe: Probe, report: &mut Report, terminal: &mut Terminal) {
 }
 
 /// Shows the result and gives the exit code.
-fn conclude(args: &Args, report: &Report, terminal: &mut Terminal) -> Result<Exit, CliError> {
+pub(crate) fn conclude(args: &Args, report: &Report, terminal: &mut Terminal) -> Result<Exit, CliError> {
     if let Some(out) = &args.out {
         let mut bytes = serde_json::to_vec_pretty(report).map_err(|error| CliError::failed(error.to_string()))?;
         bytes.push(b'\n');
@@ -320,45 +322,5 @@ fn conclude(args: &Args, report: &Report, terminal: &mut Terminal) -> Result<Exi
         (Some(_), _) | (None, Outcome::ClientLimit) => Err(report.error()),
         (None, Outcome::Found) => Ok(Exit::Success),
         (None, Outcome::AtLeast | Outcome::AtMost | Outcome::Unknown) => Ok(Exit::Verdict(Verdict::Inconclusive)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::Global;
-    use crate::cli::simulated::Simulated;
-    use crate::sim::profile::Profile;
-    use crate::sim::scenario::Scenario;
-    use crate::spec::read_workload;
-
-    const WORKLOAD: &str = "servegate: 1\nkind: workload\nname: w\ncells:\n  - {name: peak, rate: 4/s, requests: 100, \
-                            prompt_tokens: {uniform: {min: 400, max: 600}}, output_tokens: {uniform: {min: 100, max: 160}}}\n  \
-                            - {name: c8, concurrency: 8, requests: 100, prompt_tokens: 500, output_tokens: 100}\n";
-
-    fn found(words: &str) -> Report {
-        let workload = read_workload("w.yaml", WORKLOAD).unwrap().value;
-        let mut line = vec!["capacity", "--workload", "w.yaml", "--target", "t"];
-        line.extend(words.split('|'));
-        let args = <Args as clap::FromArgMatches>::from_arg_matches(
-            &<Args as clap::Args>::augment_args(clap::Command::new("capacity")).get_matches_from(line),
-        )
-        .unwrap();
-        let mut terminal = Terminal::new(Global { json: false, quiet: false, verbose: 0 });
-        let wanted = Wanted::of(&args, &workload).unwrap();
-        let interrupt = Interrupt::never();
-        let scenario = Scenario::find("fp8-fused").unwrap();
-        let mut engine = Simulated::new(Profile::h100_8b(), scenario, false, interrupt.clone());
-        engine.enter_session("one");
-        let asked = wanted.asked(&args, &workload, "s");
-        search(asked, wanted.range, &mut engine, &interrupt, &mut terminal).unwrap()
-    }
-
-    #[test]
-    fn try_it() {
-        println!("{}", found("--cell|peak|--slo|ttft p90 <= 500ms").text());
-        println!("{}", found("--cell|peak|--slo|tpot p90 <= 15ms").text());
-        println!("{}", found("--cell|peak|--slo|tpot p90 <= 50ms").text());
-        println!("{}", found("--cell|c8|--slo|tpot p90 <= 12ms").text());
     }
 }

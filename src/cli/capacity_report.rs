@@ -59,14 +59,14 @@ pub(crate) struct Report {
     to: f64,
     pub(crate) outcome: Outcome,
     /// The largest load at which the objectives hold: the middle of what is known; `null` where one end is not known.
-    capacity: Option<f64>,
+    pub(crate) capacity: Option<f64>,
     /// Smaller with a chance of 5 %.
-    lower: Option<f64>,
+    pub(crate) lower: Option<f64>,
     /// Larger with a chance of 5 %.
-    upper: Option<f64>,
+    pub(crate) upper: Option<f64>,
     chance: f64,
     /// What was missed most near the capacity.
-    binding: Vec<String>,
+    pub(crate) binding: Vec<String>,
     /// Of all measured windows.
     seconds: f64,
     pub(crate) conditions: Conditions,

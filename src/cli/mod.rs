@@ -8,6 +8,8 @@ mod baseline;
 mod candidate;
 mod capacity;
 mod capacity_report;
+#[cfg(test)]
+mod capacity_tests;
 mod check;
 mod cold;
 mod compare;

@@ -8,7 +8,9 @@ use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::view::View;
 
 const COUNT: Kind = Kind::Count { min: 1, max: 1_000_000 };
-const PER_SECOND: Kind = Kind::Rate { min: "0.001/s", max: "10000/s" };
+const LEAST: &str = "0.001/s";
+const MOST: &str = "10000/s";
+const PER_SECOND: Kind = Kind::Rate { min: LEAST, max: MOST };
 const PERIOD: Kind = Kind::Duration { min: "10ms", max: "1h" };
 
 pub(super) const CONCURRENCY: Field = Field {
@@ -20,9 +22,16 @@ pub(super) const CONCURRENCY: Field = Field {
 
 pub(super) const RATE: Field = Field {
     name: "rate",
+    kind: Kind::CellRate { min: LEAST, max: MOST },
+    need: Need::Optional,
+    doc: "open loop: requests arrive at this mean rate, whatever the server does; or a share of the workload's `capacity`, such as `70% of capacity`",
+};
+
+pub(super) const CAPACITY: Field = Field {
+    name: "capacity",
     kind: PER_SECOND,
     need: Need::Optional,
-    doc: "open loop: requests arrive at this mean rate, whatever the server does",
+    doc: "what `rate: 70% of capacity` is a share of: the rate that `servegate capacity` found",
 };
 
 pub(super) const ARRIVALS: Field = Field {
@@ -204,7 +213,7 @@ pub(super) struct Part {
 }
 
 /// The phases beside the steady one; none when one of them is wrong.
-pub(super) fn phases(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Part>> {
+pub(super) fn phases(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) -> Option<Vec<Part>> {
     if view.has("recovery") && !view.has("burst") {
         let message = "there is no burst to recover from";
         let fault = Fault::new("missing-key", message, "add a `burst`, or remove `recovery`");
@@ -217,7 +226,7 @@ pub(super) fn phases(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Par
             let load = match phase {
                 Phase::Idle => Some(Some(Load::Idle { pause: view.read("pause", scalar::duration)? })),
                 Phase::Burst => {
-                    let load = load(&view, findings);
+                    let load = load(&view, capacity, findings);
                     fills(load, requests, &view, findings);
                     load.map(Some)
                 }
@@ -251,8 +260,8 @@ pub(super) const fn default_warmup(load: Load) -> u32 {
     20
 }
 
-/// The load of a mapping with `concurrency`, or `rate` and `arrivals`.
-pub(super) fn load(view: &View<'_>, findings: &mut Findings) -> Option<Load> {
+/// The load of a mapping with `concurrency`, or `rate` and `arrivals`. `capacity` is the workload's, in requests per second.
+pub(super) fn load(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) -> Option<Load> {
     if view.has("arrivals") && !view.has("rate") {
         let message = "`arrivals` says how requests arrive at a `rate`; a closed loop has no arrivals";
         let fault =
@@ -262,7 +271,7 @@ pub(super) fn load(view: &View<'_>, findings: &mut Findings) -> Option<Load> {
     if view.has("concurrency") {
         return view.count("concurrency").map(|concurrency| Load::Closed { concurrency });
     }
-    let rate = view.read("rate", scalar::rate);
+    let rate = rate(view, capacity, findings);
     if let Some(process) = view.view("arrivals") {
         return process_of(&process, rate, findings);
     }
@@ -270,6 +279,26 @@ pub(super) fn load(view: &View<'_>, findings: &mut Findings) -> Option<Load> {
         "constant" => Some(Load::Constant { rate: rate? }),
         _ => Some(Load::Poisson { rate: rate? }),
     }
+}
+
+/// The rate of a cell or burst; what is a share of the capacity becomes absolute here, so that all who follow the plan send
+/// the same.
+fn rate(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) -> Option<f64> {
+    let written = view.read("rate", scalar::cell_rate)?;
+    let fault = match written.per_second(capacity) {
+        Some(rate) if (scalar::rate(LEAST).ok()?..=scalar::rate(MOST).ok()?).contains(&rate) => return Some(rate),
+        Some(rate) => {
+            let message = format!("this share of the capacity is {rate}/s");
+            Fault::new("out-of-range", message, format!("write a share that is from `{LEAST}` to `{MOST}`"))
+        }
+        None => Fault::new(
+            "missing-key",
+            "the rate is a share of the capacity, and the workload states none",
+            "add `capacity: 9/s` to the workload, with the rate that `servegate capacity` finds",
+        ),
+    };
+    findings.error(&view.at("rate"), &view.key("rate"), fault);
+    None
 }
 
 fn process_of(view: &View<'_>, rate: Option<f64>, findings: &mut Findings) -> Option<Load> {

@@ -36,6 +36,7 @@ pub(super) mod pattern {
     pub(crate) const PERCENT: &str = "^[0-9]+(\\.[0-9]+)? ?%$";
     pub(crate) const AMOUNT: &str = "^[0-9]+(\\.[0-9]+)? ?(%|pp)$";
     pub(crate) const RATE: &str = "^[0-9]+(\\.[0-9]+)? ?/s$";
+    pub(crate) const CELL_RATE: &str = "^[0-9]+(\\.[0-9]+)? ?(/s|% of capacity)$";
     pub(crate) const OBJECTIVE: &str = "^[0-9]+(\\.[0-9]+)? ?(us|ms|s|m|h|d|%|tokens/s|requests/s|tokens)$";
     pub(crate) const NAME: &str = "^[a-z0-9][a-z0-9_-]{0,63}$";
     pub(crate) const ENV_NAME: &str = "^[A-Za-z_][A-Za-z0-9_]{0,127}$";
@@ -171,6 +172,35 @@ pub(super) fn rate(text: &str) -> Result<f64, Fault> {
         let suggestion = quantity(text).map_or("write `9/s`".to_owned(), |(number, _)| format!("write `{number}/s`"));
         wrong(text, "a rate", "/s", &suggestion)
     })
+}
+
+/// The arrival rate of a cell as written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum CellRate {
+    /// `9/s`.
+    PerSecond(f64),
+    /// `70% of capacity` is 0.7.
+    OfCapacity(f64),
+}
+
+impl CellRate {
+    /// Requests per second, to the nearest decimal number that a person would write: `70%` of `12.4/s` is `8.68/s`. None
+    /// for a share of a capacity that is not known.
+    pub(super) fn per_second(self, capacity: Option<f64>) -> Option<f64> {
+        match self {
+            Self::PerSecond(rate) => Some(rate),
+            Self::OfCapacity(share) => Some((share * capacity? * 1e6).round() / 1e6),
+        }
+    }
+}
+
+/// `9/s`, or `70% of capacity`.
+pub(super) fn cell_rate(text: &str) -> Result<CellRate, Fault> {
+    let share = text.strip_suffix("capacity").and_then(|rest| rest.trim_end().strip_suffix("of")).map(str::trim_end);
+    match share {
+        Some(share) => percent(share).map(CellRate::OfCapacity),
+        None => rate(text).map(CellRate::PerSecond),
+    }
 }
 
 /// `800ms`, `1%`, `2000 tokens/s`, `9 requests/s`, `200 tokens`.
@@ -317,6 +347,12 @@ mod tests {
         assert_eq!(amount("0.3 %").unwrap(), Amount::Share(0.003));
         assert_eq!(amount("1pp").unwrap(), Amount::Points(0.01));
         assert_eq!(rate("9/s").unwrap().to_bits(), 9.0_f64.to_bits());
+        assert_eq!(cell_rate("9/s").unwrap(), CellRate::PerSecond(9.0));
+        let share = cell_rate("70% of capacity").unwrap();
+        assert_eq!(share, CellRate::OfCapacity(0.7));
+        // The very double of the absolute rate, so that the plan is the same.
+        assert_eq!(share.per_second(Some(12.4)).unwrap().to_bits(), rate("8.68/s").unwrap().to_bits());
+        assert_eq!(share.per_second(None), None);
         assert_eq!(objective("2s").unwrap(), Objective { value: 2_000.0, unit: "ms" });
         assert_eq!(objective("0.1%").unwrap(), Objective { value: 0.001, unit: "share" });
         assert_eq!(objective("2000 tokens/s").unwrap(), Objective { value: 2_000.0, unit: "tokens/s" });
@@ -330,6 +366,8 @@ mod tests {
         let either = "write `5%`, or `1pp` for error_rate".to_owned();
         assert_eq!(help(amount("0.05").unwrap_err()), ("missing-unit", either));
         assert_eq!(help(rate("9").unwrap_err()), ("missing-unit", "write `9/s`".to_owned()));
+        assert_eq!(help(cell_rate("70 of capacity").unwrap_err()), ("missing-unit", "write `70%`".to_owned()));
+        assert_eq!(help(cell_rate("70%").unwrap_err()).0, "wrong-unit");
         assert_eq!(help(days("90").unwrap_err()), ("missing-unit", "write `90d`".to_owned()));
     }
 

@@ -66,7 +66,10 @@ fn field_schema(field: &Field, definitions: &mut Map<String, Value>) -> Value {
 fn sentence(field: &Field) -> String {
     let mut letters = field.doc.chars();
     let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-    let bounds = if let Kind::Duration { min, max } | Kind::Percent { min, max } | Kind::Rate { min, max } = field.kind
+    let bounds = if let Kind::Duration { min, max }
+    | Kind::Percent { min, max }
+    | Kind::Rate { min, max }
+    | Kind::CellRate { min, max } = field.kind
     {
         format!(" From {min} to {max}.")
     } else {
@@ -94,6 +97,7 @@ pub(super) fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> 
         Kind::Percent { .. } => patterned(pattern::PERCENT),
         Kind::Amount => patterned(pattern::AMOUNT),
         Kind::Rate { .. } => patterned(pattern::RATE),
+        Kind::CellRate { .. } => patterned(pattern::CELL_RATE),
         Kind::Objective => patterned(pattern::OBJECTIVE),
         Kind::Set(item) => {
             json!({ "type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "uniqueItems": true, "items": kind_schema(item, definitions) })

@@ -87,6 +87,11 @@ pub(super) enum Kind {
         min: &'static str,
         max: &'static str,
     },
+    /// `9/s`, or `70% of capacity`.
+    CellRate {
+        min: &'static str,
+        max: &'static str,
+    },
     Objective,
     /// A non-empty list without repetition.
     Set(&'static Self),

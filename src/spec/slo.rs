@@ -133,7 +133,7 @@ mod tests {
             ("ttft p90 500ms", "`ttft p90 500ms` has no `<=`", "ttft p90 <= 500ms"),
             ("ttft p90 >= 500ms", "has no `<=`", ""),
             ("tttf p90 <= 500ms", "`tttf` is not known here", "write one of `ttft`"),
-            ("ttft p91 <= 500ms", "`p91` is not known here", "write one of `p50`"),
+            ("ttft p91 <= 500ms", "`p91` is not known here", "did you mean `p90`?"),
             ("ttft <= 500ms", "`ttft` has many values in a run", "`ttft p90`"),
             ("error_rate p90 <= 1%", "`error_rate` has no `p90`", "use `value`"),
             ("ttft p90 max <= 1s", "`max` is one word too many", ""),

@@ -1,7 +1,7 @@
 //! One value against its kind: the right grammar, the right range, no secret.
 
 use crate::spec::findings::{Fault, Findings, child, item};
-use crate::spec::scalar;
+use crate::spec::scalar::{self, CellRate};
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::text::{is_printable, list, nearest, quote};
 use crate::spec::yaml::{Entry, Node, Value};
@@ -52,6 +52,10 @@ pub(super) fn check_scalar(kind: &Kind, text: &str, plain: bool) -> Result<(), F
         }),
         Kind::Percent { min, max } => bounded(text, [min, max], scalar::percent),
         Kind::Rate { min, max } => bounded(text, [min, max], scalar::rate),
+        Kind::CellRate { min, max } => match scalar::cell_rate(text)? {
+            CellRate::OfCapacity(share) => between(&share, &0.01, &10.0, text, ["1% of capacity", "1000% of capacity"]),
+            CellRate::PerSecond(_) => bounded(text, [min, max], scalar::rate),
+        },
         Kind::Days => bounded(text, ["1d", "3650d"], scalar::days),
         Kind::Amount => match scalar::amount(text)? {
             amount if amount.value() > 0.0 => Ok(()),
@@ -163,7 +167,7 @@ pub(super) fn example(kind: &Kind) -> String {
         Kind::Duration { .. } => "300ms".to_owned(),
         Kind::Days => "90d".to_owned(),
         Kind::Percent { .. } | Kind::Amount => "5%".to_owned(),
-        Kind::Rate { .. } => "9/s".to_owned(),
+        Kind::Rate { .. } | Kind::CellRate { .. } => "9/s".to_owned(),
         Kind::Objective => "800ms".to_owned(),
         Kind::Set(item) | Kind::List(item) => format!("[{}]", example(item)),
         Kind::Map(key, value) => format!("{{{}: {}}}", example(key), example(value)),

@@ -8,7 +8,7 @@ use crate::base::units::Nanos;
 use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings};
 use crate::spec::lengths_file::{LENGTH, TOKENS, lengths};
-use crate::spec::load_file::{self, ARRIVALS, CONCURRENCY, PHASES, RATE};
+use crate::spec::load_file::{self, ARRIVALS, CAPACITY, CONCURRENCY, PHASES, RATE};
 use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::text::quote;
@@ -64,6 +64,7 @@ pub(super) static WORKLOAD: Object = Object {
             need: Need::Optional,
             doc: "what keeps the server's caches from answering with what earlier runs left; see \"Caches\"",
         },
+        CAPACITY,
         Field {
             name: "cells",
             kind: Kind::List(&Kind::Object(&CELL)),
@@ -171,8 +172,10 @@ pub fn read_workload(file: &str, text: &str) -> Result<Reading<Workload>, Vec<Di
 }
 
 fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
+    // A wrong one is said where it stands, and not again where it is used.
+    let capacity = view.read("capacity", scalar::rate).or_else(|| view.has("capacity").then_some(1.0));
     let cells: Vec<Option<Vec<Cell>>> =
-        view.views("cells").iter().map(|cell_view| time_line(cell_view, findings)).collect();
+        view.views("cells").iter().map(|cell_view| time_line(cell_view, capacity, findings)).collect();
     let mut lines = BTreeMap::new();
     for cell in view.views("cells") {
         let Some(name) = cell.text("name") else { continue };
@@ -231,9 +234,10 @@ fn one_is_first(view: &View<'_>, findings: &mut Findings) {
 }
 
 /// The cell with its phases, in the order of the time line.
-fn time_line(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Cell>> {
-    let cell = cell(view, findings);
-    let other = view.view("phases").map_or_else(|| Some(Vec::new()), |phases| load_file::phases(&phases, findings));
+fn time_line(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) -> Option<Vec<Cell>> {
+    let cell = cell(view, capacity, findings);
+    let phases = view.view("phases");
+    let other = phases.map_or_else(|| Some(Vec::new()), |phases| load_file::phases(&phases, capacity, findings));
     let (steady, other) = (cell?, other?);
     let mut line: Vec<Cell> = other
         .into_iter()
@@ -259,8 +263,8 @@ fn time_line(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Cell>> {
     Some(line)
 }
 
-fn cell(view: &View<'_>, findings: &mut Findings) -> Option<Cell> {
-    let load = load_file::load(view, findings);
+fn cell(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) -> Option<Cell> {
+    let load = load_file::load(view, capacity, findings);
     let requests = view.count("requests");
     let prompt_tokens = lengths("prompt_tokens", view, findings);
     let output_tokens = lengths("output_tokens", view, findings);

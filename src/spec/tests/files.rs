@@ -65,6 +65,7 @@ name: loads
 prompts: token_ids
 vocabulary: 32000
 caches: cold
+capacity: 20/s
 cells:
   - name: gamma
     rate: 8/s
@@ -472,6 +473,7 @@ fn value(kind: &Kind) -> String {
         Kind::Percent { min, max } => format!("percentage, `{min}` to `{max}`"),
         Kind::Amount => "`5%` or `1pp`".to_owned(),
         Kind::Rate { min, max } => format!("rate, `{min}` to `{max}`"),
+        Kind::CellRate { min, max } => format!("rate, `{min}` to `{max}`, or `N% of capacity`"),
         Kind::Objective => "a number with its unit".to_owned(),
         Kind::Set(item) | Kind::List(item) => format!("list of: {}", value(item)),
         Kind::Map(keys, values) => format!("for each {}: {}", value(keys), value(values)),
@@ -504,6 +506,20 @@ fn the_documentation_lists_every_key() {
         assert!(names.iter().all(|name| DOCS[0].contains(&format!("`{name}`"))), "{names:?}");
     }
     assert!(Api::ALL.iter().all(|api| DOCS[2].contains(&format!("\n| `{api}` | "))), "every interface has its row");
+}
+
+#[test]
+fn a_share_of_the_capacity_is_the_absolute_rate() {
+    let file = |rate: &str, surge: &str| {
+        format!(
+            "servegate: 1\nkind: workload\nname: w\ncapacity: 12.4/s\ncells:\n  - {{name: busy, rate: {rate}, requests: 20, \
+             prompt_tokens: 9, output_tokens: 9, phases: {{burst: {{rate: {surge}, requests: 20}}}}}}\n"
+        )
+    };
+    let read = |text: &str| read_workload("w.yaml", text).unwrap().value;
+    let relative = read(&file("70% of capacity", "120 %  of capacity"));
+    assert_eq!(relative, read(&file("8.68/s", "14.88/s")));
+    assert_ne!(relative, read(&file("70% of capacity", "120% of capacity").replace("12.4", "12.5")));
 }
 
 #[test]
