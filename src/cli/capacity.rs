@@ -278,7 +278,12 @@ pub(crate) fn search(
         };
         match probe.answer {
             Answer::Held => search.learn(load, true),
-            Answer::Missed => search.learn(load, false),
+            Answer::Missed => {
+                search.learn(load, false);
+                if probe.idle {
+                    search.nothing_below(load);
+                }
+            }
             Answer::TooShort => search.wasted(),
             // Once it may have been an accident of this host.
             Answer::ClientLimit if probe.requests > 0 && refused != Some(load) => search.wasted(),

@@ -10,7 +10,7 @@ use crate::base::units::Nanos;
 use crate::base::words::count;
 use crate::cli::capacity::By;
 use crate::cli::error::CliError;
-use crate::cli::probing::{Answer, Asked, Probe, Value};
+use crate::cli::probing::{Answer, Asked, Judged, Probe};
 use crate::cli::progress::words;
 use crate::cli::session::now;
 use crate::stats::search::{Capacity, Range, Search, three_digits};
@@ -139,7 +139,7 @@ impl Report {
         let near: Vec<&Probe> =
             missed().filter(|probe| probe.load <= NEAR * self.upper.unwrap_or(smallest).max(smallest)).collect();
         let times = |objective: &String| {
-            let broke = |value: &&Value| value.objective == *objective && (!value.held || value.rising);
+            let broke = |value: &&Judged| value.objective == *objective && (!value.held || value.rising);
             near.iter().filter(|probe| probe.values.iter().any(|value| broke(&value))).count()
         };
         let most = self.objectives.iter().map(times).max().unwrap_or(0);
@@ -164,16 +164,23 @@ impl Report {
         let Self { workload, cell, by, .. } = self;
         let load = |level: Option<f64>| level.map_or_else(|| "?".to_owned(), |level| by.load(level));
         let between = format!("{} to {}", load(self.lower), load(self.upper));
-        let found = match self.outcome {
-            Outcome::Found => format!("{}, and with 90 % from {between}", load(self.capacity)),
-            Outcome::AtLeast if self.upper.is_none() && self.lower == Some(self.to) => {
-                format!("at least {}, the largest load of the range", load(self.lower))
+        let found = match (self.outcome, self.lower) {
+            (Outcome::Found, _) => format!("{}, and with 90 % from {between}", load(self.capacity)),
+            (Outcome::AtLeast, lower) if lower == Some(self.to) => {
+                format!("at least {}, the largest load of the range", load(lower))
             }
-            Outcome::AtLeast | Outcome::ClientLimit if self.lower.is_some() => format!("at least {}", load(self.lower)),
-            Outcome::AtMost => {
-                format!("less than {}, where the range begins at {}", load(self.upper), load(Some(self.from)))
+            (Outcome::AtLeast | Outcome::ClientLimit, Some(_)) => format!("at least {}", load(self.lower)),
+            (Outcome::AtMost, _) => {
+                let least = self.probes.iter().map(|probe| probe.load).fold(self.to, f64::min);
+                let idle = self.probes.iter().any(|probe| probe.idle && probe.answer == Answer::Missed);
+                let why = if idle { ", and a smaller load would not be served better" } else { "" };
+                format!(
+                    "less than {}: missed at {}, the smallest that was tried{why}",
+                    load(self.upper),
+                    load(Some(least))
+                )
             }
-            Outcome::AtLeast | Outcome::ClientLimit | Outcome::Unknown => "unknown".to_owned(),
+            (Outcome::AtLeast | Outcome::ClientLimit, None) | (Outcome::Unknown, _) => "unknown".to_owned(),
         };
         let mut text = format!("capacity of {workload} at {cell}: {found}\n");
         let mut line = |content: String| {
@@ -215,7 +222,7 @@ impl Report {
 }
 
 /// An objective and what a probe measured of it.
-fn shown(value: &Value) -> String {
+fn shown(value: &Judged) -> String {
     let name = value.objective.split(" <= ").next().unwrap_or_default();
     let number = match (value.value, value.unit) {
         (None, _) => "among failed requests".to_owned(),

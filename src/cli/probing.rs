@@ -44,6 +44,8 @@ const WINDOWS: f64 = 4.0;
 const LONGEST: f64 = 20.0;
 /// A rise counts from this p-value on.
 const RISE: f64 = 0.01;
+/// Below so many requests in flight on average they hardly meet.
+const IDLE: f64 = 0.5;
 /// Where no objective is about the wait for the first token, the load is too much when it grows to this multiple.
 const GROWS: f64 = 2.0;
 
@@ -82,9 +84,11 @@ pub(crate) struct Probe {
     pub(crate) seconds: f64,
     pub(crate) answer: Answer,
     /// Each objective, in the order in which they were given; empty where nothing can be said.
-    pub(crate) values: Vec<Value>,
+    pub(crate) values: Vec<Judged>,
     /// Why it is no answer, or what else broke.
     pub(crate) cause: Option<String>,
+    /// Whether the target had nothing to do for most of the time: a smaller load would not be served better.
+    pub(crate) idle: bool,
     /// Worth knowing about its run.
     pub(crate) notes: Vec<String>,
 }
@@ -105,7 +109,7 @@ pub(crate) enum Answer {
 
 /// One objective in one probe.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Value {
+pub(crate) struct Judged {
     pub(crate) objective: String,
     /// In the metric's unit; `null` where too many requests failed.
     pub(crate) value: Option<f64>,
@@ -240,14 +244,14 @@ impl<'a> Probing<'a> {
         let held = values.iter().all(|value| value.held && !value.rising);
         let broke = self.also_broke(run, &data, cell);
         let answer = if held && broke.is_none() { Answer::Held } else { Answer::Missed };
-        let probe = Probe { answer, values, cause: broke, ..probe };
+        let mean = mean_secs(&data);
+        let in_flight = probe.load * mean;
+        let idle = self.asked.by == By::Rate && data.failed() == 0 && in_flight < IDLE;
+        let probe = Probe { answer, values, idle, cause: broke, ..probe };
         if answer == Answer::Missed {
             return Ok(probe);
         }
-        let times = data.times(Metric::E2e);
-        let mean = times.iter().filter(|time| time.is_finite()).sum::<f64>() / count(times.len()).max(1.0) / 1e3;
         self.request_secs = Some(mean);
-        let in_flight = probe.load * mean;
         let short = self.asked.by == By::Rate
             && (count(cell.warmup.len()) < in_flight || count(cell.requests.len()) < WARMUPS * in_flight);
         Ok(if short && self.longer(probe.load, cell) {
@@ -290,12 +294,12 @@ impl<'a> Probing<'a> {
 impl Probe {
     fn none(load: f64, answer: Answer, cause: String) -> Self {
         let cause = (!cause.is_empty()).then_some(cause);
-        Self { load, requests: 0, seconds: 0.0, answer, values: Vec::new(), cause, notes: Vec::new() }
+        Self { load, requests: 0, seconds: 0.0, answer, values: Vec::new(), cause, idle: false, notes: Vec::new() }
     }
 }
 
 /// One objective in a run.
-fn value(slo: &Slo, data: &mut CellData<'_>, cell: &PlannedCell) -> Result<Value, CliError> {
+fn value(slo: &Slo, data: &mut CellData<'_>, cell: &PlannedCell) -> Result<Judged, CliError> {
     let Slo { metric, statistic, limit, .. } = *slo;
     let question = Question { metric, statistic, limits: &[], timeout: cell.timeout };
     let (value, few) = match data.summary(&question) {
@@ -312,7 +316,7 @@ fn value(slo: &Slo, data: &mut CellData<'_>, cell: &PlannedCell) -> Result<Value
     let trend = if cell.load.is_open() { rise(&data.times(metric), cell.timeout.as_ms()) } else { None };
     let rising = held && trend.is_some_and(|trend| trend.p < RISE && value + trend.growth > limit);
     let value = value.is_finite().then_some(value);
-    Ok(Value { objective: slo.to_string(), value, unit: metric.unit(), held, rising })
+    Ok(Judged { objective: slo.to_string(), value, unit: metric.unit(), held, rising })
 }
 
 impl By {
@@ -325,6 +329,12 @@ impl By {
             (Self::Rate, _) => Load::Poisson { rate: level },
         }
     }
+}
+
+/// The mean time of a success, in seconds.
+fn mean_secs(data: &CellData<'_>) -> f64 {
+    let times: Vec<f64> = data.times(Metric::E2e).into_iter().filter(|time| time.is_finite()).collect();
+    times.iter().sum::<f64>() / count(times.len()).max(1.0) / 1e3
 }
 
 /// From the first due instant to the last end, in seconds.

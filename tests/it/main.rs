@@ -13,6 +13,7 @@ mod advice;
 mod architecture;
 mod baseline;
 mod caches;
+mod capacity;
 mod cli;
 mod compare;
 mod counters;

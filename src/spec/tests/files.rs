@@ -68,7 +68,7 @@ caches: cold
 capacity: 20/s
 cells:
   - name: gamma
-    rate: 8/s
+    rate: 40% of capacity
     arrivals:
       gamma:
         burstiness: 0.5
