@@ -56,6 +56,7 @@ fn measure(concurrency: u32, requests: u32) -> [f64; 3] {
         warmup: concurrency,
         prompt_tokens: Lengths::Fixed(512),
         output_tokens: Lengths::Fixed(TOKENS),
+        trace: None,
         shared_prefix: None,
         max_connections: None,
         timeout: Nanos::from_secs(600),

@@ -39,6 +39,7 @@ mod table;
 mod target;
 mod terminal;
 mod tokenizer;
+mod traces;
 mod traffic;
 mod trust;
 mod verify;

@@ -9,12 +9,19 @@ use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::plan::lengths::Draws;
 use crate::plan::request::{Part, Plan, PlannedCell, PlannedRequest, PromptRecipe};
-use crate::plan::{arrivals, fingerprint};
+use crate::plan::replay::Traces;
+use crate::plan::{arrivals, fingerprint, replay};
 use crate::spec::workload::{Cell, Load, Phase, SharedPrefix, Workload};
 
-/// The exact requests of a workload. The same workload always gives the same plan.
+/// The exact requests of a workload that replays no trace. The same workload always gives the same plan.
 pub fn build(workload: &Workload) -> Plan {
-    let cells: Vec<PlannedCell> = workload.cells.iter().map(|cell| plan_cell(cell, workload)).collect();
+    build_with(workload, &Traces::new())
+}
+
+/// The exact requests of a workload. The same workload and traces always give the same plan. A cell has no requests where
+/// its trace is not among `traces`; that a trace has what its cell asks for, [`replay::fit`] has seen to.
+pub fn build_with(workload: &Workload, traces: &Traces) -> Plan {
+    let cells: Vec<PlannedCell> = workload.cells.iter().map(|cell| plan_cell(cell, workload, traces)).collect();
     let fingerprint = fingerprint::of(&cells);
     Plan { workload: workload.name.clone(), seed: workload.seed, caches: workload.caches, cells, fingerprint }
 }
@@ -34,7 +41,25 @@ pub fn order(plan: &Plan, run_seed: u64) -> Vec<usize> {
     lines.concat()
 }
 
-fn plan_cell(cell: &Cell, workload: &Workload) -> PlannedCell {
+fn plan_cell(cell: &Cell, workload: &Workload, traces: &Traces) -> PlannedCell {
+    let [warmup, requests] = match &cell.trace {
+        Some(replay) => traces.get(&replay.file.path).map_or_else(Default::default, |trace| replay::requests(cell, trace, workload)),
+        None => drawn(cell, workload),
+    };
+    PlannedCell {
+        name: cell.name.clone(),
+        phase: cell.phase,
+        load: cell.load,
+        requests,
+        warmup,
+        max_connections: cell.max_connections,
+        timeout: cell.timeout,
+        stall_timeout: cell.stall_timeout,
+    }
+}
+
+/// Warm-up and measured requests of a cell, drawn from what it says.
+fn drawn(cell: &Cell, workload: &Workload) -> [Vec<PlannedRequest>; 2] {
     let seed = workload.seed;
     let total = cell.warmup.saturating_add(cell.requests);
     let mut due = arrivals::due(cell.load, total, &mut Stream::named(seed, &format!("arrivals/{}", cell.name)));
@@ -43,16 +68,7 @@ fn plan_cell(cell: &Cell, workload: &Workload) -> PlannedCell {
     if let Load::Closed { concurrency } = cell.load {
         put_out_of_step(&mut warmup, concurrency);
     }
-    PlannedCell {
-        name: cell.name.clone(),
-        phase: cell.phase,
-        load: cell.load,
-        requests: Shapes::new(cell, workload, "").requests(0, measured_due),
-        warmup,
-        max_connections: cell.max_connections,
-        timeout: cell.timeout,
-        stall_timeout: cell.stall_timeout,
-    }
+    [warmup, Shapes::new(cell, workload, "").requests(0, measured_due)]
 }
 
 /// Cuts the answer of each slot's first request to another part of its length. Slots that start together
@@ -133,6 +149,7 @@ mod tests {
             load,
             requests: 40,
             warmup: 8,
+            trace: None,
             prompt_tokens: Lengths::Uniform { min: 16, max: 64 },
             output_tokens: Lengths::LogNormal { median: 100.0, sigma: 0.5, min: 10, max: 500 },
             shared_prefix: None,

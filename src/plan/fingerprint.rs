@@ -65,6 +65,7 @@ fn load(load: Load) -> Vec<u64> {
         }
         Load::OnOff { rate, on, off } => vec![7, rate.to_bits(), on.0, off.0],
         Load::Idle { pause } => vec![8, pause.0],
+        Load::Trace => vec![9],
     }
 }
 

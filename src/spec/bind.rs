@@ -202,7 +202,7 @@ fn unknown_cell(name: &str, workload: &Workload) -> Fault {
 
 /// Times between tokens need two tokens.
 fn undefined(check: &Check, cell: &Cell) -> Option<Fault> {
-    (check.metric.needs_two_tokens() && cell.output_tokens.least() < 2).then(|| {
+    (check.metric.needs_two_tokens() && cell.long_answers() == 0).then(|| {
         let message =
             format!("`{}` needs two output tokens, and cell {} may have one", check.metric, quote(&cell.name));
         Fault::new("impossible-check", message, "make the cell's `output_tokens` longer, or use `e2e`")
@@ -213,12 +213,18 @@ fn undefined(check: &Check, cell: &Cell) -> Option<Fault> {
 fn undecidable(check: &Check, cell: &Cell) -> Option<Fault> {
     let requests = u64::from(cell.requests);
     let planned = match check.metric.scale() {
+        Scale::PerRequest if check.metric.needs_two_tokens() => cell.long_answers().into(),
         Scale::PerRequest | Scale::PerRun | Scale::Proportion => requests,
-        Scale::PerGap => requests.saturating_mul(u64::from(cell.output_tokens.least().saturating_sub(1))),
+        Scale::PerGap => cell.least_gaps(),
     };
     let needed = u64::try_from(check.statistic.floor()).unwrap_or(u64::MAX);
     (planned < needed).then(|| {
-        let (values, id) = (if planned == requests { "requests" } else { "token gaps" }, check.id());
+        let values = match check.metric.scale() {
+            Scale::PerGap => "token gaps",
+            Scale::PerRequest if check.metric.needs_two_tokens() => "requests with two output tokens",
+            Scale::PerRequest | Scale::PerRun | Scale::Proportion => "requests",
+        };
+        let id = check.id();
         let message =
             format!("{} needs {needed} {values} in a run to decide anything, and the cell plans {planned}", quote(&id));
         Fault::new(

@@ -24,6 +24,7 @@ mod scalar;
 mod schema;
 mod shape;
 mod text;
+mod trace_file;
 mod value;
 mod view;
 mod workload_file;

@@ -3,6 +3,7 @@
 use crate::base::names::Caches;
 use crate::base::units::Nanos;
 pub use crate::spec::load::{Burst, Load, Phase};
+use crate::spec::target::NamedFile;
 
 /// A validated workload file.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,9 +36,12 @@ pub struct Cell {
     pub requests: u32,
     /// Requests before the measured ones, outside the plan's prompts, not drained before them.
     pub warmup: u32,
+    /// The trace whose requests the cell repeats; its load is then [`Load::Trace`].
+    pub trace: Option<Replay>,
     /// Prompt length in tokens.
     pub prompt_tokens: Lengths,
-    /// Output length in tokens, forced where the engine allows it.
+    /// Output length in tokens, forced where the engine allows it; with a trace, of the answers whose length it does not
+    /// tell.
     pub output_tokens: Lengths,
     /// Prefixes shared between requests; none by default.
     pub shared_prefix: Option<SharedPrefix>,
@@ -47,6 +51,31 @@ pub struct Cell {
     pub timeout: Nanos,
     /// A stream that is silent for longer has failed.
     pub stall_timeout: Nanos,
+}
+
+impl Cell {
+    /// Measured requests that are sure to be asked for answers of two tokens or more.
+    pub fn long_answers(&self) -> u32 {
+        let drawn = if self.output_tokens.least() < 2 { 0 } else { self.requests };
+        self.trace.as_ref().map_or(drawn, |trace| trace.long_answers)
+    }
+
+    /// Gaps between tokens that the measured requests are sure to have.
+    pub fn least_gaps(&self) -> u64 {
+        let drawn = || u64::from(self.requests).saturating_mul(self.output_tokens.least().saturating_sub(1).into());
+        self.trace.as_ref().map_or_else(drawn, |trace| trace.least_gaps)
+    }
+}
+
+/// A trace that a cell repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// The file, by its path from the workload's folder, and where the workload names it.
+    pub file: NamedFile,
+    /// Measured requests with answers of two tokens or more. Zero until the trace was read, as below.
+    pub long_answers: u32,
+    /// Gaps between tokens that the measured requests have at least.
+    pub least_gaps: u64,
 }
 
 /// A distribution of token counts.
@@ -74,6 +103,8 @@ pub enum Lengths {
     },
     /// Lengths with weights (non-empty, positive weights).
     Table(Vec<(u32, f64)>),
+    /// Those of the cell's trace.
+    Traced,
 }
 
 /// Prefixes shared between requests of a cell, for cells that are about the prefix cache.
@@ -86,11 +117,12 @@ pub struct SharedPrefix {
 }
 
 impl Lengths {
-    /// The smallest length that may be drawn.
+    /// The smallest length that may be drawn; 1 where a trace decides.
     pub fn least(&self) -> u32 {
         match self {
             Self::Fixed(length) => *length,
             Self::Uniform { min, .. } | Self::LogNormal { min, .. } => *min,
+            Self::Traced => 1,
             Self::Table(weights) => weights.iter().map(|(length, _)| *length).min().unwrap_or_default(),
         }
     }

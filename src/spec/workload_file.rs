@@ -8,12 +8,13 @@ use crate::base::units::Nanos;
 use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings};
 use crate::spec::lengths_file::{LENGTH, TOKENS, lengths};
-use crate::spec::load_file::{self, ARRIVALS, CONCURRENCY, PHASES, RATE};
+use crate::spec::load_file::{self, ARRIVALS, CONCURRENCY, PHASES, RATE, TRACE};
 use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::text::quote;
+use crate::spec::trace_file;
 use crate::spec::view::View;
-use crate::spec::workload::{Cell, Phase, SharedPrefix, Workload};
+use crate::spec::workload::{Cell, Lengths, Phase, SharedPrefix, Workload};
 
 const TEXT: &str = "text";
 const TOKEN_IDS: &str = "token_ids";
@@ -76,7 +77,7 @@ pub(super) static WORKLOAD: Object = Object {
 static CELL: Object = Object {
     name: "cell",
     doc: "One operating point: a load and a shape of requests.",
-    one_of: &["concurrency", "rate"],
+    one_of: &["concurrency", "rate", "trace"],
     fields: &[
         Field {
             name: "name",
@@ -86,6 +87,7 @@ static CELL: Object = Object {
         },
         CONCURRENCY,
         RATE,
+        TRACE,
         ARRIVALS,
         Field {
             name: "requests",
@@ -105,12 +107,17 @@ static CELL: Object = Object {
             need: Need::Optional,
             doc: "other parts of the cell's time line, each measured and judged on its own",
         },
-        Field { name: "prompt_tokens", kind: LENGTH, need: Need::Required, doc: "prompt length in tokens" },
+        Field {
+            name: "prompt_tokens",
+            kind: LENGTH,
+            need: Need::Optional,
+            doc: "prompt length in tokens; required without `trace`",
+        },
         Field {
             name: "output_tokens",
             kind: LENGTH,
-            need: Need::Required,
-            doc: "output length in tokens, forced where the engine allows it",
+            need: Need::Optional,
+            doc: "output length in tokens, forced where the engine allows it; required without `trace`",
         },
         Field {
             name: "shared_prefix",
@@ -262,8 +269,8 @@ fn time_line(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Cell>> {
 fn cell(view: &View<'_>, findings: &mut Findings) -> Option<Cell> {
     let load = load_file::load(view, findings);
     let requests = view.count("requests");
-    let prompt_tokens = lengths("prompt_tokens", view, findings);
-    let output_tokens = lengths("output_tokens", view, findings);
+    let trace = trace_file::trace(view, findings);
+    let (prompt_tokens, output_tokens) = lengths_of(view, findings);
     let shared_prefix = view
         .view("shared_prefix")
         .and_then(|prefix| Some(SharedPrefix { groups: prefix.count("groups")?, tokens: prefix.count("tokens")? }));
@@ -283,6 +290,7 @@ fn cell(view: &View<'_>, findings: &mut Findings) -> Option<Cell> {
         load,
         requests: requests?,
         warmup: if view.has("warmup") { view.count("warmup")? } else { load_file::default_warmup(load) },
+        trace: trace?,
         prompt_tokens: prompt_tokens?,
         output_tokens: output_tokens?,
         shared_prefix,
@@ -290,6 +298,19 @@ fn cell(view: &View<'_>, findings: &mut Findings) -> Option<Cell> {
         timeout,
         stall_timeout,
     })
+}
+
+/// The lengths of prompts and of answers: those of the trace, or written.
+fn lengths_of(view: &View<'_>, findings: &mut Findings) -> (Option<Lengths>, Option<Lengths>) {
+    let traced = view.has(TRACE.name);
+    let [prompts, answers] = ["prompt_tokens", "output_tokens"].map(|key| {
+        if !traced && !view.has(key) {
+            let message = format!("`{key}` is missing: how long they are, in tokens");
+            findings.error(&view.place(), &view.key(key), Fault::new("missing-key", message, format!("add `{key}: 100`")));
+        }
+        if traced && !view.has(key) { Some(Lengths::Traced) } else { lengths(key, view, findings) }
+    });
+    (prompts, answers)
 }
 
 fn timeouts(view: &View<'_>, findings: &mut Findings) -> Option<(Nanos, Nanos)> {

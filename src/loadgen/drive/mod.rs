@@ -134,7 +134,8 @@ fn phases<'p>(state: &mut State<'p, '_>, line: &[&'p PlannedCell]) -> Result<(),
             | Load::Gamma { .. }
             | Load::Ramp { .. }
             | Load::Bursts { .. }
-            | Load::OnOff { .. } => open(state)?,
+            | Load::OnOff { .. }
+            | Load::Trace => open(state)?,
         }
     }
     while state.is_measuring() {

@@ -244,7 +244,8 @@ impl<'p, 't> State<'p, 't> {
             | Load::Gamma { .. }
             | Load::Ramp { .. }
             | Load::Bursts { .. }
-            | Load::OnOff { .. } => *timeout + self.last_due(),
+            | Load::OnOff { .. }
+            | Load::Trace => *timeout + self.last_due(),
         };
         self.limit = busy + GRACE;
         self.deadline = start + self.limit;

@@ -295,6 +295,7 @@ fn every_process_is_sent_as_it_is_planned_whatever_the_target_does() {
             prompt_tokens: Lengths::Fixed(16),
             output_tokens: Lengths::Fixed(8),
             shared_prefix: None,
+            trace: None,
             max_connections: None,
             timeout: Nanos::from_secs(60),
             stall_timeout: Nanos::from_secs(30),

@@ -182,6 +182,7 @@ fn planned(streams: u32) -> PlannedCell {
         prompt_tokens: Lengths::Fixed(16),
         output_tokens: Lengths::Fixed(TOKENS),
         shared_prefix: None,
+        trace: None,
         max_connections: None,
         timeout: Nanos::from_secs(120),
         stall_timeout: Nanos::from_secs(60),
