@@ -260,10 +260,8 @@ fn index(
             name: loaded.source.name.clone(),
             text: format!("policies/{name}-{at}.yaml"),
         };
-        let trace = |(at, path): (usize, &String)| TextIndex {
-            name: path.clone(),
-            text: format!("traces/{name}-{at}.jsonl"),
-        };
+        let trace =
+            |(at, path): (usize, &String)| TextIndex { name: path.clone(), text: format!("traces/{name}-{at}.jsonl") };
         SuiteIndex {
             workload: name.clone(),
             file: TextIndex { name: suite.source.name.clone(), text: format!("workloads/{name}.yaml") },

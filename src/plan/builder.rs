@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::plan::lengths::Draws;
-use crate::plan::request::{Part, Plan, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::plan::replay::Traces;
+use crate::plan::request::{Part, Plan, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::plan::{arrivals, fingerprint, replay};
 use crate::spec::workload::{Cell, Load, Phase, SharedPrefix, Workload};
 
@@ -43,7 +43,9 @@ pub fn order(plan: &Plan, run_seed: u64) -> Vec<usize> {
 
 fn plan_cell(cell: &Cell, workload: &Workload, traces: &Traces) -> PlannedCell {
     let [warmup, requests] = match &cell.trace {
-        Some(replay) => traces.get(&replay.file.path).map_or_else(Default::default, |trace| replay::requests(cell, trace, workload)),
+        Some(replay) => {
+            traces.get(&replay.file.path).map_or_else(Default::default, |trace| replay::requests(cell, trace, workload))
+        }
         None => drawn(cell, workload),
     };
     PlannedCell {

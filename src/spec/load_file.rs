@@ -262,8 +262,7 @@ pub(super) const fn default_warmup(load: Load) -> u32 {
 pub(super) fn load(view: &View<'_>, findings: &mut Findings) -> Option<Load> {
     if view.has("arrivals") && !view.has("rate") {
         let message = "`arrivals` says how requests arrive at a `rate`, and there is none";
-        let fault =
-            Fault::new("conflicting-keys", message, "remove `arrivals`, or use `rate`");
+        let fault = Fault::new("conflicting-keys", message, "remove `arrivals`, or use `rate`");
         findings.error(&view.at("arrivals"), &view.key("arrivals"), fault);
     }
     if view.has(TRACE.name) {

@@ -29,7 +29,8 @@ pub(super) fn trace(view: &View<'_>, findings: &mut Findings) -> Option<Option<R
     // Stored runs are judged again from a copy of the file, so that it must lie where the workload lies.
     if !path.split('/').all(is_plain) {
         let message = format!("{} leads out of the workload's folder", quote(&path));
-        let help = "put the trace beside the workload file, or in a folder beside it, and write its path without `.` and `..`";
+        let help =
+            "put the trace beside the workload file, or in a folder beside it, and write its path without `.` and `..`";
         findings.error(&view.at(key), &view.key(key), Fault::new("wrong-path", message, help));
         return None;
     }

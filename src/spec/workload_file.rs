@@ -275,6 +275,7 @@ fn cell(view: &View<'_>, findings: &mut Findings) -> Option<Cell> {
         .view("shared_prefix")
         .and_then(|prefix| Some(SharedPrefix { groups: prefix.count("groups")?, tokens: prefix.count("tokens")? }));
     if let (Some(prefix), Some(prompt)) = (shared_prefix, &prompt_tokens)
+        && *prompt != Lengths::Traced
         && prefix.tokens >= prompt.least()
     {
         let message = format!("the prefix has {} tokens, and a prompt may have {}", prefix.tokens, prompt.least());
@@ -306,7 +307,11 @@ fn lengths_of(view: &View<'_>, findings: &mut Findings) -> (Option<Lengths>, Opt
     let [prompts, answers] = ["prompt_tokens", "output_tokens"].map(|key| {
         if !traced && !view.has(key) {
             let message = format!("`{key}` is missing: how long they are, in tokens");
-            findings.error(&view.place(), &view.key(key), Fault::new("missing-key", message, format!("add `{key}: 100`")));
+            findings.error(
+                &view.place(),
+                &view.key(key),
+                Fault::new("missing-key", message, format!("add `{key}: 100`")),
+            );
         }
         if traced && !view.has(key) { Some(Lengths::Traced) } else { lengths(key, view, findings) }
     });

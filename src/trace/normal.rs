@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::trace::refused::Refused;
-use crate::trace::{Reading, tokens};
 use crate::trace::faults::{Effect, Kind};
 use crate::trace::formats::Format;
+use crate::trace::refused::Refused;
 use crate::trace::request::{Requests, Traffic};
+use crate::trace::{Reading, tokens};
 
 /// The version of the form.
 pub const VERSION: u32 = 1;

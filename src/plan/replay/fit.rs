@@ -61,16 +61,28 @@ fn misfit(cell: &Cell, trace: &Requests) -> Option<(&'static str, String, String
     let longest = rows.iter().map(|row| row.prompt_tokens.max(row.output_tokens.unwrap_or(0))).max().unwrap_or(0);
     if !trace.arrivals {
         let message = "the trace does not say when its requests arrived".to_owned();
-        return Some(("trace-without-instants", message, "use `rate` or `concurrency` with `prompt_tokens` and `output_tokens`".to_owned()));
+        return Some((
+            "trace-without-instants",
+            message,
+            "use `rate` or `concurrency` with `prompt_tokens` and `output_tokens`".to_owned(),
+        ));
     }
     if u32::try_from(rows.len()).is_ok_and(|rows| rows < wanted) {
         let (has, warmup) = (count(rows.len(), "request"), cell.warmup);
-        let message = format!("the trace has {has}, and the cell needs {wanted}: {warmup} of warm-up and {} that are measured", cell.requests);
+        let message = format!(
+            "the trace has {has}, and the cell needs {wanted}: {warmup} of warm-up and {} that are measured",
+            cell.requests
+        );
         return Some(("trace-too-short", message, "lower `requests` or `warmup`, or take a longer trace".to_owned()));
     }
     if lacking > 0 && cell.output_tokens == Lengths::Traced {
-        let message = format!("the trace does not tell the length of the answer of {lacking} of {} requests", rows.len());
-        return Some(("missing-key", message, "add `output_tokens` to the cell: the lengths of those answers".to_owned()));
+        let message =
+            format!("the trace does not tell the length of the answer of {lacking} of {} requests", rows.len());
+        return Some((
+            "missing-key",
+            message,
+            "add `output_tokens` to the cell: the lengths of those answers".to_owned(),
+        ));
     }
     if lacking == 0 && cell.output_tokens != Lengths::Traced {
         let message = "the trace tells the length of every answer, and `output_tokens` does too".to_owned();
@@ -82,7 +94,11 @@ fn misfit(cell: &Cell, trace: &Requests) -> Option<(&'static str, String, String
     }
     if longest > MAX_TOKENS {
         let message = format!("a request of the trace has {longest} tokens, and a workload sends at most {MAX_TOKENS}");
-        return Some(("out-of-range", message, "write the trace anew with `servegate workload replay`, which leaves such requests out".to_owned()));
+        return Some((
+            "out-of-range",
+            message,
+            "write the trace anew with `servegate workload replay`, which leaves such requests out".to_owned(),
+        ));
     }
     too_many_parts(rows, trace).then(|| {
         let message = format!("the prompts of the trace share more than {MAX_PARTS} parts");

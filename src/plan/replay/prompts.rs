@@ -61,7 +61,8 @@ impl Prompts {
         for row in &trace.rows {
             let numbers = all.numbers(row);
             for (place, number) in numbers.iter().enumerate() {
-                let at = |place: Option<usize>| place.and_then(|place| numbers.get(place)).map_or(Neighbour::End, always);
+                let at =
+                    |place: Option<usize>| place.and_then(|place| numbers.get(place)).map_or(Neighbour::End, always);
                 let (before, behind) = (at(place.checked_sub(1)), at(place.checked_add(1)));
                 if let Some(block) = all.blocks.get_mut(index(*number)) {
                     block.before.meet(before);

@@ -58,6 +58,18 @@ cells:
         128: 1
 ";
 
+const FULL_TRACE: &str = "\
+servegate: 1
+kind: workload
+name: traced
+cells:
+  - name: t
+    trace: traces/chat.jsonl
+    requests: 50
+    output_tokens: 9
+    max_connections: 32
+";
+
 const FULL_LOADS: &str = "\
 servegate: 1
 kind: workload
@@ -350,6 +362,13 @@ fn loads_and_phases_arrive_as_they_were_written() {
     let expected =
         expected.map(|(name, phase, load, requests, warmup)| (name.to_owned(), phase, load, requests, warmup));
     assert_eq!(cells.iter().map(of).collect::<Vec<_>>(), expected);
+    let traced = workload(FULL_TRACE).cells.remove(0);
+    let file = traced.trace.unwrap().file;
+    assert_eq!((traced.load, traced.prompt_tokens, traced.warmup), (Load::Trace, Lengths::Traced, 20));
+    assert_eq!(
+        (file.path.as_str(), file.key.as_str(), file.place.unwrap().line),
+        ("traces/chat.jsonl", "cells[0].trace", 6)
+    );
     let caps: Vec<_> = cells.iter().map(|cell| cell.max_connections).collect();
     assert_eq!((caps[0], caps.iter().flatten().count()), (Some(32), 1));
 }
@@ -406,6 +425,7 @@ fn every_key_of_every_schema_is_read() {
     let full = [
         (FileKind::Workload, FULL_WORKLOAD),
         (FileKind::Workload, FULL_LOADS),
+        (FileKind::Workload, FULL_TRACE),
         (FileKind::Policy, FULL_POLICY),
         (FileKind::Config, FULL_CONFIG),
     ];

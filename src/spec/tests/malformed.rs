@@ -191,6 +191,7 @@ fn every_fault_of_a_workload_is_found() {
 fn every_fault_of_a_load_and_of_a_phase_is_found() {
     let shaped =
         |text: &str| format!("cells:\n  - {{name: c, requests: 50, prompt_tokens: 9, output_tokens: 9, {text}}}\n");
+    let traced = |text: &str| format!("cells:\n  - {{name: c, requests: 50, trace: {text}}}\n");
     assert_found(
         WORKLOAD,
         &[
@@ -220,6 +221,23 @@ fn every_fault_of_a_load_and_of_a_phase_is_found() {
             (
                 &shaped("rate: 9/s, arrivals: {on_off: {on: 9s, off: 0s}}"),
                 "5:109 out-of-range cells[0].arrivals.on_off.off",
+            ),
+            (
+                &shaped("rate: 9/s, trace: t.jsonl"),
+                "5:5 conflicting-keys cells[0]|5:44 conflicting-keys cells[0].prompt_tokens",
+            ),
+            (&traced("t.jsonl, phases: {idle: {pause: 1s, requests: 9}}"), "5:53 conflicting-keys cells[0].phases"),
+            (&traced("t.jsonl, shared_prefix: {groups: 2, tokens: 9}"), "5:60 conflicting-keys cells[0].shared_prefix"),
+            (&traced("t.jsonl, arrivals: constant"), "5:55 conflicting-keys cells[0].arrivals"),
+            (&traced("../t.jsonl"), "5:36 wrong-path cells[0].trace"),
+            (&traced("a/../t.jsonl"), "5:36 wrong-path cells[0].trace"),
+            (&traced("./t.jsonl"), "5:36 wrong-path cells[0].trace"),
+            (&traced("a//t.jsonl"), "5:36 wrong-path cells[0].trace"),
+            (&traced("/t.jsonl"), "5:36 wrong-type cells[0].trace"),
+            (&traced("a\\t.jsonl"), "5:36 wrong-type cells[0].trace"),
+            (
+                "cells:\n  - {name: c, requests: 50, concurrency: 1}\n",
+                "5:5 missing-key cells[0].output_tokens|5:5 missing-key cells[0].prompt_tokens",
             ),
             (&shaped("concurrency: 1, max_connections: 9"), "5:98 conflicting-keys cells[0].max_connections"),
             (&shaped("concurrency: 1, phases: {}"), ""),
