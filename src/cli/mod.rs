@@ -25,6 +25,8 @@ mod progress;
 mod reach;
 mod recover;
 mod refresh;
+mod replay;
+mod replayed;
 mod resume;
 mod run;
 mod schema;

@@ -15,7 +15,7 @@ use crate::trace::normal::{self, NotReplayed};
 use crate::trace::refused::Refused;
 
 /// Largest trace of a workload, in bytes: a bundle keeps it as it is.
-const MAX_FILE: u64 = 64 << 20;
+pub(crate) const MAX_FILE: u64 = 64 << 20;
 
 /// Trace files by the path by which their workload names them.
 pub(crate) type TraceFiles = BTreeMap<String, Vec<u8>>;

@@ -38,6 +38,6 @@ pub use config_file::read_config;
 pub use document::{FileKind, Reading, kind_of};
 pub use picture::render;
 pub use policy_file::{default_role, read_policy};
-pub use scalar::{WrongUrl, check_url};
+pub use scalar::{WrongUrl, check_url, read_duration, read_rate};
 pub use schema::schema;
 pub use workload_file::read_workload;

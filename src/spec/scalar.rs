@@ -210,6 +210,22 @@ pub(super) fn number(text: &str) -> Result<f64, Fault> {
     })
 }
 
+/// A duration of the command line, written as in a file: `90s`, `10m`.
+///
+/// # Errors
+/// What is wrong with it, and what to write.
+pub fn read_duration(text: &str) -> Result<Nanos, String> {
+    duration(text).map_err(|Fault { message, help, .. }| format!("{message}: {help}"))
+}
+
+/// A rate of the command line, written as in a file: `9/s`.
+///
+/// # Errors
+/// What is wrong with it, and what to write.
+pub fn read_rate(text: &str) -> Result<f64, String> {
+    rate(text).map_err(|Fault { message, help, .. }| format!("{message}: {help}"))
+}
+
 /// Why a URL from the command line is refused. It shows no credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongUrl {
