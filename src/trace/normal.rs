@@ -89,6 +89,9 @@ pub enum NotReplayed {
 /// # Errors
 /// It is in another form, or a row of it is faulty, out of order, or continues a request that is not in front of it.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Requests, NotReplayed> {
+    if bytes.trim_ascii().is_empty() {
+        return Err(Refused::Empty { name: name.to_owned() }.into());
+    }
     let reading = super::read(name, bytes, Some(Format::Servegate), &tokens::estimate)?;
     let reasons = reading.faults.of_this_file();
     match reading.traffic {

@@ -27,6 +27,7 @@ mod interrupt;
 mod outputs;
 mod phases;
 mod reference;
+mod replay;
 mod restart;
 mod resume;
 mod secrets;
