@@ -22,6 +22,7 @@ mod docs;
 mod files;
 mod folders;
 mod gate;
+mod golden;
 mod hostile;
 mod interrupt;
 mod outputs;

@@ -148,7 +148,7 @@ fn a_wrong_trace_is_refused_at_the_place_that_names_it() {
         ("length", changed(&|rows| rows[5] = rows[5].replace("\"prompt_tokens\":5", "\"prompt_tokens\":-5")), "line 7"),
         ("cut", lines[..90].join("\n"), "fewer rows than the first line says"),
         ("empty", String::new(), "t.jsonl is empty"),
-        ("binary", "\u{0}\u{1}\u{2}".repeat(50), "first line of a servegate trace"),
+        ("binary", "\u{0}\u{1}\u{2}".repeat(50), "t.jsonl:1:1: not JSON"),
         ("mooncake", scene.read("mooncake.jsonl"), "workload replay TRACE -o t.jsonl"),
         ("huge", huge, "has more than 67108864 bytes"),
         ("future", good.replace("\"servegate_trace\":1", "\"servegate_trace\":2"), "version 1"),

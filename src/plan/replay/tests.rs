@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use crate::base::digest::Hasher;
+use crate::base::recorded_tests::shared;
 use crate::base::units::Nanos;
 use crate::plan::replay::{Misfit, Traces, fit};
 use crate::plan::request::{Plan, PlannedCell, PlannedRequest};
 use crate::plan::{build_with, prompt};
 use crate::spec::read_workload;
 use crate::spec::workload::Workload;
-use crate::trace::normal;
-use crate::trace::request::Requests;
+use crate::trace::request::{Requests, Traffic};
+use crate::trace::{normal, shape, tokens};
 
 /// A trace in the normal form: its blocks have eight tokens.
 fn trace(rows: &[&str]) -> Requests {
@@ -157,6 +159,28 @@ fn a_session_without_end_is_refused_before_it_fills_the_memory() {
     let misfit = planned("warmup: 0, requests: 3000", &trace).unwrap_err().remove(0);
     assert_eq!(misfit.message, "the prompts of the trace share more than 4000000 parts");
     planned("warmup: 0, requests: 2000", &trace).unwrap();
+}
+
+#[test]
+fn a_cache_of_prompts_hits_what_the_trace_says() {
+    let Some(bytes) = shared("data/traces/mooncake/conversation_trace.jsonl") else { return };
+    let reading = crate::trace::read("t.jsonl", &bytes, None, &tokens::estimate).unwrap();
+    let Traffic::Requests(mut trace) = reading.traffic else { panic!() };
+    trace.rows.truncate(400);
+    let expected = shape::sharing(&trace);
+    let cell = planned("warmup: 100, requests: 300", &trace).unwrap().cells.remove(0);
+    // A cache of blocks that forgets nothing, as engines have it: a block counts with all that is in front of it.
+    let (mut cached, mut hits, mut blocks) = (BTreeSet::new(), 0, 0);
+    for words in words(&cell) {
+        let mut hasher = Hasher::default();
+        for block in words.chunks(512) {
+            hasher.field(block.join(" ").as_bytes());
+            blocks += 1;
+            hits += u64::from(!cached.insert(hasher.clone().finish()));
+        }
+    }
+    assert_eq!((blocks, hits), (expected.blocks, expected.repeated));
+    assert!(hits > 1_000, "{hits}");
 }
 
 /// Blocks as sources name them: each stands for all that is in front of it, too.
