@@ -83,7 +83,7 @@ impl Replayed {
             last = *requests;
         }
         for (title, of) in CHANGES {
-            let [before, after] = [&self.before, &self.after].map(|requests| of(requests));
+            let [before, after] = [&self.before, &self.after].map(of);
             if let Some(before) = before {
                 line(&mut text, title, &format!("{before} -> {}", after.unwrap_or_else(|| "none".to_owned())));
             }

@@ -86,7 +86,10 @@ fn bytes(folder: &Path, path: &str) -> Result<Vec<u8>, (String, String)> {
             let message = format!("{} has more than {limit} bytes", path.display());
             (message, "cut it: `servegate workload replay TRACE --requests N -o FILE`".to_owned())
         }
-        error => (error.to_string(), "the path counts from the workload's folder".to_owned()),
+        error @ (FileError::Io { .. }
+        | FileError::NotAFile { .. }
+        | FileError::NotAFolder { .. }
+        | FileError::Name { .. }) => (error.to_string(), "the path counts from the workload's folder".to_owned()),
     })
 }
 

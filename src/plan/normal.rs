@@ -1,6 +1,8 @@
 //! The normal distribution with the same bits on every machine: its functions are `libm`'s and not the system's, so that
 //! the same workload has the same lengths everywhere.
 
+#![expect(clippy::excessive_precision, reason = "coefficients as they were published")]
+
 use std::f64::consts::FRAC_1_SQRT_2;
 
 /// The share of a standard normal distribution below `x`.

@@ -1,6 +1,5 @@
 //! Whether a trace has what its cell asks for.
 
-use crate::base::rng::Stream;
 use crate::base::words::count;
 use crate::plan::replay::prompts::Prompts;
 use crate::plan::replay::{Traces, used};
@@ -109,7 +108,7 @@ fn misfit(cell: &Cell, trace: &Requests) -> Option<(&'static str, String, String
 /// Whether the prompts would take more memory than a plan may. What shares blocks is counted as it is planned; a session
 /// without blocks has one part more with every turn.
 fn too_many_parts(rows: &[Request], trace: &Requests) -> bool {
-    let prompts = Prompts::new(trace, &mut Stream::named(0, "count"));
+    let prompts = Prompts::new(trace, 0);
     let mut parts: Vec<usize> = Vec::with_capacity(rows.len());
     let mut all = 0_usize;
     for row in rows {

@@ -32,7 +32,7 @@ pub(super) fn requests(cell: &Cell, trace: &Requests, workload: &Workload) -> [V
     let stream = |purpose: &str| Stream::named(workload.seed, &format!("{purpose}/{}", cell.name));
     let mut seeds = stream("prompts");
     let mut untold = Draws::new(&cell.output_tokens, stream("output-lengths"));
-    let prompts = Prompts::new(trace, &mut stream("blocks"));
+    let prompts = Prompts::new(trace, stream("blocks").bits());
     let mut recipes: Vec<PromptRecipe> = Vec::with_capacity(used(cell, trace).len());
     let mut planned = [Vec::new(), Vec::new()];
     for (place, row) in (0_u32..).zip(used(cell, trace)) {

@@ -6,51 +6,50 @@
 //!
 //! A request without blocks that continues another one begins with the whole prompt of that one.
 
-use crate::base::rng::Stream;
 use crate::plan::request::{Part, PromptRecipe};
 use crate::trace::request::{Request, Requests};
 
-/// What stands beside a block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Neighbour {
-    /// Not met yet.
-    #[default]
-    Unknown,
-    /// Nothing: the block is at an end of its prompt.
-    End,
-    /// Always this block.
-    Always(u32),
-    /// Sometimes this, sometimes that.
-    Differs,
-}
+/// What stands beside a block: the number of another one, or one of these.
+type Neighbour = u32;
+/// Not met yet.
+const UNKNOWN: Neighbour = u32::MAX;
+/// Nothing: the block is at an end of its prompt.
+const END: Neighbour = u32::MAX - 1;
+/// Sometimes this, sometimes that.
+const DIFFERS: Neighbour = u32::MAX - 2;
 
-impl Neighbour {
-    fn meet(&mut self, other: Self) {
-        *self = if *self == Self::Unknown || *self == other { other } else { Self::Differs };
-    }
-}
-
-/// A block of the trace.
-#[derive(Clone, Debug, Default)]
+/// A block of the trace. A trace has millions.
+#[derive(Clone, Copy, Debug)]
 struct Block {
     before: Neighbour,
     behind: Neighbour,
     /// How often it is there.
     times: u32,
-    seed: u64,
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self { before: UNKNOWN, behind: UNKNOWN, times: 0 }
+    }
+}
+
+/// Notes what stands beside a block this time.
+fn meet(known: &mut Neighbour, met: Neighbour) {
+    *known = if *known == UNKNOWN || *known == met { met } else { DIFFERS };
 }
 
 /// The blocks of a trace by their numbers, and their length.
 pub(super) struct Prompts {
     blocks: Vec<Block>,
     words: u32,
+    seed: u64,
 }
 
 impl Prompts {
     /// Looks at the whole trace, also at rows that are not used: with more of them in use the others stay as they were.
-    /// `seeds` gives each block its words, by its number.
-    pub(super) fn new(trace: &Requests, seeds: &mut Stream) -> Self {
-        let mut all = Self { blocks: Vec::new(), words: trace.block_tokens.unwrap_or(0) };
+    /// `seed` and its number give each block its words.
+    pub(super) fn new(trace: &Requests, seed: u64) -> Self {
+        let mut all = Self { blocks: Vec::new(), words: trace.block_tokens.unwrap_or(0), seed };
         // Numbers are given in the order in which blocks come, so that none is larger than how many there are.
         let (mut named, mut different) = (0_usize, 0);
         for numbers in trace.rows.iter().map(|row| all.numbers(row)) {
@@ -61,18 +60,16 @@ impl Prompts {
         for row in &trace.rows {
             let numbers = all.numbers(row);
             for (place, number) in numbers.iter().enumerate() {
-                let at =
-                    |place: Option<usize>| place.and_then(|place| numbers.get(place)).map_or(Neighbour::End, always);
+                let at = |place: Option<usize>| {
+                    place.and_then(|place| numbers.get(place)).map_or(END, |number| always(*number))
+                };
                 let (before, behind) = (at(place.checked_sub(1)), at(place.checked_add(1)));
                 if let Some(block) = all.blocks.get_mut(index(*number)) {
-                    block.before.meet(before);
-                    block.behind.meet(behind);
+                    meet(&mut block.before, before);
+                    meet(&mut block.behind, behind);
                     block.times = block.times.saturating_add(1);
                 }
             }
-        }
-        for block in &mut all.blocks {
-            block.seed = seeds.bits();
         }
         all
     }
@@ -104,7 +101,7 @@ impl Prompts {
             let Some(block) = self.blocks.get(index(*number)) else { break };
             match parts.last_mut().filter(|_| last.is_some_and(|last| self.follows(last, *number))) {
                 Some((part, _)) => part.words = part.words.saturating_add(self.words),
-                None => parts.push((Part { seed: block.seed, words: self.words }, block.times)),
+                None => parts.push((Part { seed: mixed(self.seed, *number), words: self.words }, block.times)),
             }
             last = Some(*number);
         }
@@ -125,12 +122,21 @@ impl Prompts {
         let (Some(one), Some(other)) = (self.blocks.get(index(first)), self.blocks.get(index(second))) else {
             return false;
         };
-        one.behind == always(&second) && other.before == always(&first)
+        one.behind == always(second) && other.before == always(first)
     }
 }
 
-fn always(number: &u64) -> Neighbour {
-    u32::try_from(*number).map_or(Neighbour::Differs, Neighbour::Always)
+fn always(number: u64) -> Neighbour {
+    u32::try_from(number).ok().filter(|number| *number < DIFFERS).unwrap_or(DIFFERS)
+}
+
+/// A seed of its own for every number, so that no two blocks have the same words: the output function of `SplitMix64` (Steele,
+/// Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014), which maps no two inputs to one output.
+const fn mixed(seed: u64, number: u64) -> u64 {
+    let state = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
 }
 
 fn index(number: u64) -> usize {

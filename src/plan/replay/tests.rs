@@ -1,6 +1,6 @@
 //! Plans from traces: instants, lengths, and which words prompts have in common.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ fn requests_come_at_the_instants_of_the_trace_with_its_lengths() {
     assert!(cell.load.is_open());
     // More requests in use leave the others as they were.
     let fewer = planned("warmup: 1, requests: 2", &trace).unwrap().cells.remove(0);
-    assert_eq!(fewer.requests, cell.requests[..2].iter().cloned().collect::<Vec<_>>());
+    assert_eq!(fewer.requests, cell.requests[..2].to_vec());
 }
 
 #[test]
@@ -186,12 +186,12 @@ fn a_cache_of_prompts_hits_what_the_trace_says() {
 /// Blocks as sources name them: each stands for all that is in front of it, too.
 fn chained(prompts: &[Vec<u8>]) -> Vec<Vec<u64>> {
     let mut known: Vec<&[u8]> = Vec::new();
-    let mut number = |beginning| match known.iter().position(|one| *one == beginning) {
-        Some(at) => at as u64,
-        None => {
+    let mut number = |beginning| {
+        let at = known.iter().position(|one| *one == beginning).unwrap_or_else(|| {
             known.push(beginning);
-            known.len() as u64 - 1
-        }
+            known.len() - 1
+        });
+        u64::try_from(at).unwrap()
     };
     prompts.iter().map(|prompt| (1..=prompt.len()).map(|end| number(&prompt[..end])).collect()).collect()
 }
@@ -205,7 +205,7 @@ proptest! {
         let blocks = chained(&prompts);
         let rows: Vec<String> = blocks
             .iter()
-            .map(|blocks| row(0, 8 * blocks.len() as u32 - cut, &format!(",\"blocks\":{blocks:?}")))
+            .map(|blocks| row(0, 8 * u32::try_from(blocks.len()).unwrap() - cut, &format!(",\"blocks\":{blocks:?}")))
             .collect();
         let trace = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
         let keys = format!("warmup: 0, requests: {}", rows.len());
@@ -232,11 +232,11 @@ proptest! {
     ) {
         let rows: Vec<String> = prompts
             .iter()
-            .map(|blocks| row(0, 8 * blocks.len() as u32, &format!(",\"blocks\":{blocks:?}")))
+            .map(|blocks| row(0, 8 * u32::try_from(blocks.len()).unwrap(), &format!(",\"blocks\":{blocks:?}")))
             .collect();
         let trace = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
         let cell = planned(&format!("warmup: 0, requests: {}", rows.len()), &trace).unwrap().cells.remove(0);
-        let mut met: std::collections::BTreeMap<u64, Vec<String>> = std::collections::BTreeMap::new();
+        let mut met: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         for (blocks, words) in prompts.iter().zip(words(&cell)) {
             for (number, words) in blocks.iter().zip(words.chunks(8)) {
                 let known = met.entry(*number).or_insert_with(|| words.to_vec());

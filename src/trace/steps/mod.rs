@@ -9,7 +9,7 @@ mod spread;
 mod tests;
 
 use crate::base::units::Nanos;
-use crate::trace::collect::Numbers;
+use crate::trace::collect::{BlockNumbers, Numbers};
 use crate::trace::request::{Request, Requests};
 
 pub use sample::{Scaling, scaling};
@@ -70,7 +70,10 @@ impl Recording {
     #[must_use]
     pub fn first(self, most: usize) -> Self {
         let left = self.requests.rows.len().min(most);
-        let end = self.requests.rows.get(most).map_or(self.length, |next| next.at);
+        // What comes last is inside, also where the next comes with it.
+        let last = left.checked_sub(1).and_then(|last| self.requests.rows.get(last));
+        let inside = last.map_or(Nanos::ZERO, |last| Nanos(last.at.0.saturating_add(1_000)));
+        let end = self.requests.rows.get(most).map_or(self.length, |next| next.at.max(inside));
         let mut kept = (0..self.requests.rows.len()).map(|place| place < left);
         Self { length: end, ..self.keep(|_| kept.next().unwrap_or(false)) }
     }
@@ -103,13 +106,13 @@ impl Recording {
     pub fn into_requests(self) -> Requests {
         let mut requests = self.requests;
         let origin = requests.rows.first().map_or(Nanos::ZERO, |row| row.at);
-        let (mut sessions, mut blocks, mut used) = (Numbers::default(), Numbers::default(), Numbers::default());
+        let (mut sessions, mut blocks, mut used) = (Numbers::default(), BlockNumbers::default(), Numbers::default());
         let mut classes = Vec::new();
         for row in &mut requests.rows {
             row.at = row.at.since(origin);
             row.session = row.session.map(|session| sessions.of(session));
             for block in &mut row.blocks {
-                *block = blocks.of(*block).into();
+                *block = blocks.of(*block);
             }
             row.class = row.class.and_then(|class| {
                 let number = used.of(class);

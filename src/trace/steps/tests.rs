@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use crate::base::units::Nanos;
+use crate::trace::faults::Faults;
 use crate::trace::request::{Request, Requests, Traffic};
 use crate::trace::steps::{Recording, Scaling, scaling};
 use crate::trace::{Format, Reading, normal, shape};
@@ -24,7 +25,7 @@ fn lone(seconds: &[u64]) -> Requests {
 }
 
 fn seconds(recording: &Recording) -> Vec<u64> {
-    recording.requests().rows.iter().map(|row| row.at.0 / 1_000_000_000).collect()
+    recording.requests().rows.iter().map(|row| row.at.0.div_euclid(1_000_000_000)).collect()
 }
 
 /// Traces with sessions, blocks, classes and ticks: at most 40 requests within 60 s.
@@ -58,7 +59,9 @@ fn traces() -> impl Strategy<Value = Requests> {
             }
         }
         let first = rows[0].at;
-        rows.iter_mut().for_each(|row| row.at = row.at.since(first));
+        for row in &mut rows {
+            row.at = row.at.since(first);
+        }
         requests(rows)
     })
 }
@@ -75,13 +78,12 @@ fn check(recording: &Recording) -> Result<(), TestCaseError> {
     if rows.is_empty() {
         return Ok(());
     }
-    let traffic = Traffic::Requests(recording.clone().into_requests());
-    let reading =
-        Reading { format: Format::Bailian, why: String::new(), traffic: traffic.clone(), faults: Default::default() };
+    let requests = recording.clone().into_requests();
+    let traffic = Traffic::Requests(requests.clone());
+    let reading = Reading { format: Format::Bailian, why: String::new(), traffic, faults: Faults::default() };
     let again = normal::read("t", &normal::write(&reading).unwrap()).unwrap();
     let turned =
         |requests: Requests| requests.rows.into_iter().map(|row| Request { turn: None, ..row }).collect::<Vec<_>>();
-    let Traffic::Requests(requests) = traffic else { panic!() };
     prop_assert_eq!((&again.classes, again.block_tokens), (&requests.classes, requests.block_tokens));
     prop_assert_eq!(turned(again), turned(requests));
     Ok(())
@@ -179,9 +181,9 @@ fn thinning_leaves_the_share_that_it_was_asked_for() {
 fn copies_are_moved_and_come_in_at_the_begin() {
     let trace = Recording::of(lone(&[0, 10, 20, 90]));
     let copies = trace.superpose(3, 1).unwrap();
-    let first: Vec<u64> = [0, 10, 20, 90].into();
+    let first = [0.0, 10.0, 20.0, 90.0];
     let mut left = copies.requests().rows.iter().map(|row| row.at.as_secs()).collect::<Vec<_>>();
-    left.retain(|at| !first.iter().any(|known| (*known as f64 - at).abs() < 1e-9));
+    left.retain(|at| !first.iter().any(|known| (known - at).abs() < 1e-9));
     assert_eq!(left.len(), 8);
     // Around the circle the distances of each copy are those of the trace: two copies have four of ten seconds.
     let close = |one: f64, other: f64, far: f64| ((other - one).rem_euclid(120.0) - far).abs() < 1e-6;
