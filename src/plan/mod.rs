@@ -7,6 +7,7 @@ mod arrivals_tests;
 mod builder;
 mod fingerprint;
 mod lengths;
+mod mixture;
 pub mod prompt;
 pub mod request;
 mod salt;

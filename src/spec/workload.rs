@@ -3,6 +3,7 @@
 use crate::base::names::Caches;
 use crate::base::units::Nanos;
 pub use crate::spec::load::{Burst, Load, Phase};
+use crate::spec::slice::Context;
 
 /// A validated workload file.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,18 +36,69 @@ pub struct Cell {
     pub requests: u32,
     /// Requests before the measured ones, outside the plan's prompts, not drained before them.
     pub warmup: u32,
-    /// Prompt length in tokens.
-    pub prompt_tokens: Lengths,
-    /// Output length in tokens, forced where the engine allows it.
-    pub output_tokens: Lengths,
-    /// Prefixes shared between requests; none by default.
-    pub shared_prefix: Option<SharedPrefix>,
+    /// What its requests look like: its classes, or one class without a name. Never empty.
+    pub classes: Vec<Class>,
     /// Open loop: at most this many requests in flight; more wait for their turn, and their latency counts.
     pub max_connections: Option<u32>,
     /// A request that takes longer has failed.
     pub timeout: Nanos,
     /// A stream that is silent for longer has failed.
     pub stall_timeout: Nanos,
+}
+
+impl Cell {
+    /// The class of this name.
+    pub fn class(&self, name: &str) -> Option<&Class> {
+        self.classes.iter().find(|class| class.name.as_deref() == Some(name))
+    }
+
+    /// How many of its measured requests each class has, in the order of the classes.
+    pub fn class_counts(&self) -> Vec<u32> {
+        shares(&self.classes, self.requests)
+    }
+}
+
+/// How many of the first `requests` requests of a cell each class has: each differs from its exact share by less than
+/// one, and together they are all. The shares are rounded where they add up (the cumulative share of the classes up to
+/// one, to the nearest whole number), so that longer lists only ever add.
+pub fn shares(classes: &[Class], requests: u32) -> Vec<u32> {
+    let total: f64 = classes.iter().map(|class| class.weight).sum();
+    let (mut sum, mut before) = (0.0, 0);
+    let share = |class: &Class| {
+        sum += class.weight;
+        let upto = rounded(f64::from(requests) * (sum / total)).min(requests);
+        let share = upto.saturating_sub(before);
+        before = before.max(upto);
+        share
+    };
+    classes.iter().map(share).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, and NaN becomes 0")]
+fn rounded(share: f64) -> u32 {
+    share.round() as u32
+}
+
+/// Requests of one kind among those of a cell: what they look like and how frequent they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// Name, for example `chat`; none where the cell has no classes.
+    pub name: Option<String>,
+    /// Its share of the requests is its weight among those of all classes of the cell. Positive.
+    pub weight: f64,
+    /// Prompt length in tokens.
+    pub prompt_tokens: Lengths,
+    /// Output length in tokens, forced where the engine allows it.
+    pub output_tokens: Lengths,
+    /// Prefixes shared between requests of the class; none by default.
+    pub shared_prefix: Option<SharedPrefix>,
+}
+
+impl Class {
+    /// The only one of a cell without classes.
+    pub const fn only(prompt_tokens: Lengths, output_tokens: Lengths) -> Self {
+        Self { name: None, weight: 1.0, prompt_tokens, output_tokens, shared_prefix: None }
+    }
 }
 
 /// A distribution of token counts.
@@ -76,7 +128,7 @@ pub enum Lengths {
     Table(Vec<(u32, f64)>),
 }
 
-/// Prefixes shared between requests of a cell, for cells that are about the prefix cache.
+/// Prefixes shared between requests of a class, for cells that are about the prefix cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedPrefix {
     /// Number of different prefixes; requests take one at random.
@@ -92,6 +144,49 @@ impl Lengths {
             Self::Fixed(length) => *length,
             Self::Uniform { min, .. } | Self::LogNormal { min, .. } => *min,
             Self::Table(weights) => weights.iter().map(|(length, _)| *length).min().unwrap_or_default(),
+        }
+    }
+
+    /// Whether a length in this range may be drawn.
+    pub fn reaches(&self, range: Context) -> bool {
+        match self {
+            Self::Fixed(length) => range.holds(*length),
+            Self::Uniform { min, max } | Self::LogNormal { min, max, .. } => range.from <= *max && range.upto > *min,
+            Self::Table(weights) => weights.iter().any(|(length, _)| range.holds(*length)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn classes(weights: &[f64]) -> Vec<Class> {
+        let class = |weight: &f64| Class { weight: *weight, ..Class::only(Lengths::Fixed(1), Lengths::Fixed(1)) };
+        weights.iter().map(class).collect()
+    }
+
+    #[test]
+    fn shares_are_those_of_the_weights() {
+        assert_eq!(shares(&classes(&[19.0, 1.0]), 200), [190, 10]);
+        assert_eq!(shares(&classes(&[1.0, 1.0, 1.0]), 100), [33, 34, 33]);
+        assert_eq!(shares(&classes(&[0.1, 0.2, 0.7]), 10), [1, 2, 7]);
+        assert_eq!(shares(&classes(&[1e-6, 1e6]), 1_000), [0, 1_000]);
+        assert_eq!(shares(&classes(&[5.0]), 17), [17]);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_exact_to_one_and_never_shrink(weights in prop::collection::vec(0.001..1_000.0_f64, 1..9), n in 0_u32..5_000) {
+            let (classes, total) = (classes(&weights), weights.iter().sum::<f64>());
+            let found = shares(&classes, n);
+            prop_assert_eq!(found.iter().sum::<u32>(), n);
+            for (share, weight) in found.iter().zip(&weights) {
+                prop_assert!((f64::from(*share) - f64::from(n) * weight / total).abs() <= 1.0 + 1e-9);
+            }
+            prop_assert!(shares(&classes, n + 20).iter().zip(&found).all(|(more, share)| more >= share));
         }
     }
 }

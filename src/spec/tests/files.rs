@@ -293,10 +293,13 @@ fn every_value_arrives_as_it_was_written() {
     assert_eq!(workload.seed, 7);
     let names: Vec<&str> = workload.cells.iter().map(|cell| cell.name.as_str()).collect();
     assert_eq!(names, ["a/cold", "a", "b"]);
-    assert_eq!(workload.cells[1].prompt_tokens, Lengths::Uniform { min: 10, max: 20 });
+    assert_eq!(workload.cells[1].classes[0].prompt_tokens, Lengths::Uniform { min: 10, max: 20 });
     assert_eq!(workload.cells[2].load, Load::Constant { rate: 9.0 });
-    assert_eq!(workload.cells[2].output_tokens, Lengths::Table(vec![(128, 1.0), (512, 3.0)]));
-    assert_eq!(workload.cells[2].prompt_tokens, Lengths::LogNormal { median: 30.0, sigma: 0.5, min: 10, max: 90 });
+    assert_eq!(workload.cells[2].classes[0].output_tokens, Lengths::Table(vec![(128, 1.0), (512, 3.0)]));
+    assert_eq!(
+        workload.cells[2].classes[0].prompt_tokens,
+        Lengths::LogNormal { median: 30.0, sigma: 0.5, min: 10, max: 90 }
+    );
 
     let policy = policy(FULL_POLICY, &workload);
     assert_eq!((policy.runs, policy.controls, policy.baseline_max_age_days), (4, 3, 30));
@@ -473,6 +476,7 @@ fn value(kind: &Kind) -> String {
         Kind::Amount => "`5%` or `1pp`".to_owned(),
         Kind::Rate { min, max } => format!("rate, `{min}` to `{max}`"),
         Kind::Objective => "a number with its unit".to_owned(),
+        Kind::Context => "range of lengths, such as `8k-32k`".to_owned(),
         Kind::Set(item) | Kind::List(item) => format!("list of: {}", value(item)),
         Kind::Map(keys, values) => format!("for each {}: {}", value(keys), value(values)),
         Kind::Object(object) => object.name.to_owned(),
