@@ -38,7 +38,7 @@ pub struct CellValidity {
     /// Requests with content in the very microsecond they were due: no network is that fast.
     pub zero_latencies: usize,
     /// Failed requests, as [`failures`] counts them.
-    failures: Count,
+    pub failures: Count,
     /// How many requests ended how; outcomes that did not occur are absent.
     pub outcomes: BTreeMap<Outcome, usize>,
     /// In how many answers the accounts of the tokens contradict each other; kinds that did not occur are absent.
@@ -143,11 +143,6 @@ impl CellValidity {
     /// Requests that ended like this, of all.
     pub fn ended(&self, outcome: Outcome) -> Count {
         counted(self.outcomes.get(&outcome).copied().unwrap_or_default(), self.attempted)
-    }
-
-    /// Requests that failed, as [`failures`] counts them.
-    pub const fn failures(&self) -> Count {
-        self.failures
     }
 
     /// In so many answers the accounts of the tokens contradict each other like this.

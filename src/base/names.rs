@@ -150,10 +150,10 @@ impl Metric {
 
     /// The unit in which a change is shown: per cent of the baseline, or that of a difference.
     pub const fn change_unit(self) -> &'static str {
-        match self {
-            Self::ErrorRate => "pp",
-            Self::TtftSlope => self.unit(),
-            _ => "%",
+        match (self.is_difference(), self.scale()) {
+            (false, _) => "%",
+            (true, Scale::Proportion) => "pp",
+            (true, Scale::PerRequest | Scale::PerGap | Scale::PerRun) => self.unit(),
         }
     }
 

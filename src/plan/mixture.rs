@@ -3,26 +3,17 @@
 //! class is its share of the cell's to within one.
 
 use crate::base::rng::Stream;
-use crate::spec::workload::{Class, shares};
+use crate::spec::workload::{Class, sequence};
 
 /// Requests in which every class has its share.
-const BLOCK: u32 = 20;
+const BLOCK: usize = 20;
 
-/// The class of each of `count` consecutive requests, as an index into `classes`. A last block that is not full has the
-/// share of what it holds, so that longer lists change nothing but the order within that block.
+/// The class of each of `count` consecutive requests, as an index into `classes`. Longer lists change nothing but the order
+/// within the last block, where it was not full.
 pub(super) fn order(classes: &[Class], count: usize, stream: &mut Stream) -> Vec<usize> {
-    let count = u32::try_from(count).unwrap_or(u32::MAX);
-    let mut order = Vec::new();
-    let (mut planned, mut before) = (0, vec![0; classes.len()]);
-    while planned < count {
-        planned = planned.saturating_add(BLOCK).min(count);
-        let upto = shares(classes, planned);
-        let each = upto.iter().zip(&before).enumerate();
-        let mut block: Vec<usize> =
-            each.flat_map(|(class, (upto, before))| (0..upto.saturating_sub(*before)).map(move |_| class)).collect();
-        stream.shuffle(&mut block);
-        order.extend(block);
-        before = upto;
+    let mut order: Vec<usize> = sequence(classes).take(count).collect();
+    if classes.len() > 1 {
+        order.chunks_mut(BLOCK).for_each(|block| stream.shuffle(block));
     }
     order
 }

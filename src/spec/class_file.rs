@@ -10,6 +10,9 @@ use crate::spec::text::quote;
 use crate::spec::view::View;
 use crate::spec::workload::{Class, SharedPrefix, shares};
 
+/// More kinds of requests in one cell than anybody judges.
+const MOST_CLASSES: usize = 64;
+
 pub(super) static CLASS: Object = Object {
     name: "class",
     doc: "Requests of one kind among those of a cell.",
@@ -72,8 +75,14 @@ pub(super) fn classes(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Cl
             let fault = Fault::new("conflicting-keys", message, format!("move `{key}` into the classes"));
             findings.error(&view.at(key), &view.key(key), fault);
         }
-        twice(&view.views("classes"), findings);
         let views = view.views("classes");
+        twice(&views, findings);
+        if views.len() > MOST_CLASSES {
+            let message = format!("{} classes are more than the {MOST_CLASSES} allowed", views.len());
+            let fault = Fault::new("too-large", message, "make several cells of it");
+            findings.error(&view.at("classes"), &view.key("classes"), fault);
+            return None;
+        }
         let classes = views.iter().map(|class| {
             let shape = shape(class, findings);
             let (name, weight) = (class.text("name")?, class.read("weight", scalar::number)?);

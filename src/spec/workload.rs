@@ -58,25 +58,45 @@ impl Cell {
     }
 }
 
-/// How many of the first `requests` requests of a cell each class has: each differs from its exact share by less than
-/// one, and together they are all. The shares are rounded where they add up (the cumulative share of the classes up to
-/// one, to the nearest whole number), so that longer lists only ever add.
+/// How many of the first `requests` requests of a cell each class has, as [`sequence`] deals them.
 pub fn shares(classes: &[Class], requests: u32) -> Vec<u32> {
-    let total: f64 = classes.iter().map(|class| class.weight).sum();
-    let (mut sum, mut before) = (0.0, 0);
-    let share = |class: &Class| {
-        sum += class.weight;
-        let upto = rounded(f64::from(requests) * (sum / total)).min(requests);
-        let share = upto.saturating_sub(before);
-        before = before.max(upto);
-        share
-    };
-    classes.iter().map(share).collect()
+    let mut counts = vec![0_u32; classes.len()];
+    for class in sequence(classes).take(usize::try_from(requests).unwrap_or(usize::MAX)) {
+        if let Some(count) = counts.get_mut(class) {
+            *count = count.saturating_add(1);
+        }
+    }
+    counts
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, and NaN becomes 0")]
-fn rounded(share: f64) -> u32 {
-    share.round() as u32
+/// Deals an endless list of requests to the classes, as indices: of any number of first requests each class has its share to
+/// within one. The chairman assignment of Tijdeman (1980, Discrete Mathematics 32): of the classes that are far enough
+/// behind their share, the one that would first be a whole request behind.
+pub fn sequence(classes: &[Class]) -> impl Iterator<Item = usize> {
+    let total: f64 = classes.iter().map(|class| class.weight).sum();
+    let shares: Vec<f64> = classes.iter().map(|class| class.weight / total).collect();
+    let slack = 1.0 / (2.0 * real(shares.len()) - 2.0).max(1.0);
+    let mut dealt = vec![0.0; shares.len()];
+    (1..).map(move |number: u32| {
+        let behind = |(share, dealt): (&f64, &f64)| f64::from(number) * share - dealt;
+        let late = shares.iter().zip(&dealt).map(|both| (behind(both), (1.0 - slack - behind(both)) / both.0));
+        // Where rounding leaves nobody far enough behind, all are asked.
+        let order = |(behind, patience): (f64, f64)| (behind < slack - 1e-9, patience);
+        let class = late
+            .map(order)
+            .enumerate()
+            .min_by(|(_, one), (_, other)| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+        let class = class.map_or(0, |(class, _)| class);
+        if let Some(count) = dealt.get_mut(class) {
+            *count += 1.0;
+        }
+        class
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a cell has few classes")]
+fn real(count: usize) -> f64 {
+    count as f64
 }
 
 /// Requests of one kind among those of a cell: what they look like and how frequent they are.
@@ -171,7 +191,7 @@ mod tests {
     #[test]
     fn shares_are_those_of_the_weights() {
         assert_eq!(shares(&classes(&[19.0, 1.0]), 200), [190, 10]);
-        assert_eq!(shares(&classes(&[1.0, 1.0, 1.0]), 100), [33, 34, 33]);
+        assert_eq!(shares(&classes(&[1.0, 1.0, 1.0]), 100), [34, 33, 33]);
         assert_eq!(shares(&classes(&[0.1, 0.2, 0.7]), 10), [1, 2, 7]);
         assert_eq!(shares(&classes(&[1e-6, 1e6]), 1_000), [0, 1_000]);
         assert_eq!(shares(&classes(&[5.0]), 17), [17]);

@@ -166,6 +166,49 @@ checks:
     objective: 2%
 ";
 
+const FULL_MIX: &str = "\
+servegate: 1
+kind: workload
+name: mix
+cells:
+  - name: mixed
+    rate: 21/s
+    requests: 60
+    classes:
+      - name: chat
+        weight: 9
+        prompt_tokens: 9
+        output_tokens: 9
+      - name: paper
+        weight: 1
+        prompt_tokens:
+          uniform:
+            min: 7000
+            max: 9000
+        output_tokens: 8
+        shared_prefix:
+          groups: 4
+          tokens: 50
+";
+
+const FULL_SLICES: &str = "\
+servegate: 1
+kind: policy
+name: slices
+workload: mix.yaml
+checks:
+  - metric: error_rate
+    class: paper
+    context: 8k-32k
+    at_most: 1pp
+  - metric: error_rate
+    class: paper
+    at_most: 1pp
+  - metric: error_rate
+    context: 8k-
+    at_most: 1pp
+";
+
 const FULL_CONFIG: &str = "\
 servegate: 1
 kind: config
@@ -382,7 +425,10 @@ fn meaning(kind: FileKind, text: &str) -> String {
             targets.filter_map(|target| target.tokenizer.as_mut()).for_each(|file| file.place = None);
             format!("{reading:?}")
         }
-        FileKind::Policy => format!("{:?}", read_policy("f", text).bind(&workload(FULL_WORKLOAD))),
+        FileKind::Policy => {
+            let of = if text.contains("name: slices") { FULL_MIX } else { FULL_WORKLOAD };
+            format!("{:?}", read_policy("f", text).bind(&workload(of)))
+        }
     }
 }
 
@@ -409,7 +455,9 @@ fn every_key_of_every_schema_is_read() {
     let full = [
         (FileKind::Workload, FULL_WORKLOAD),
         (FileKind::Workload, FULL_LOADS),
+        (FileKind::Workload, FULL_MIX),
         (FileKind::Policy, FULL_POLICY),
+        (FileKind::Policy, FULL_SLICES),
         (FileKind::Config, FULL_CONFIG),
     ];
     for (kind, text) in full {

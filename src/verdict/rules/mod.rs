@@ -126,7 +126,7 @@ impl<'a> Screening<'a> {
     pub(super) fn failures(&self, check: &Check, belongs: fn(Side) -> bool) -> Count {
         let counting = |seen: &&Seen<'a>| seen.cell.name == check.cell && belongs(seen.side) && seen.fault.is_none();
         let failures = self.seen.iter().filter(counting).map(|seen| match seen.cell.numbers(&check.slice) {
-            None => seen.validity.as_ref().map_or(Count::NONE, CellValidity::failures),
+            None => seen.validity.as_ref().map_or(Count::NONE, |validity| validity.failures),
             Some(numbers) => failures(CellData::of(seen.run, &seen.cell.name).part(&numbers).records()),
         });
         failures.fold(Count::NONE, Count::plus)
