@@ -111,7 +111,7 @@ fn reason(subject: &Subject, trial: &Trial, corrected: Corrected, (verdict, deci
         text = format!("{text}; advisory here: {why}");
     }
     if subject.implied {
-        text = format!("{text}; a guard that every cell and part of one has");
+        text = format!("{text}; a guard that every cell has");
     }
     text
 }

@@ -40,9 +40,22 @@ pub fn planned(check: &Check, cell: &PlannedCell) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// What keeps a check from ever having a number that decides, and what to do: too few requests of its part of the cell, or
-/// prompts too much alike for a slope. Where the check is about a whole cell, or about a class, `spec` has counted already.
-pub fn unplanned(check: &Check, cell: &PlannedCell) -> Option<(String, String)> {
+/// Why a check can never have a number that decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unplanned {
+    /// What the plan lacks.
+    pub message: String,
+    /// What to do.
+    pub help: &'static str,
+}
+
+/// What keeps a check from ever having a number that decides: too few requests with a length in its range, or prompts too much
+/// alike for a slope. Other requests are counted where the policy is read.
+pub fn unplanned(check: &Check, cell: &PlannedCell) -> Option<Unplanned> {
+    let slope = check.metric == Metric::TtftSlope;
+    if check.slice.context.is_none() && !slope {
+        return None;
+    }
     let (id, numbers) = (check.id(), cell.numbers(&check.slice));
     let part = || {
         let belongs = |request: &&PlannedRequest| numbers.as_ref().is_none_or(|all| all.contains(&request.number));
@@ -53,14 +66,14 @@ pub fn unplanned(check: &Check, cell: &PlannedCell) -> Option<(String, String)> 
         Scale::PerGap => (part().map(|it| count(it.output_tokens.saturating_sub(1))).sum(), "token gaps"),
         Scale::PerRequest | Scale::PerRun | Scale::Proportion => (part().count(), "requests"),
     };
-    let slope = check.metric == Metric::TtftSlope;
     let floor = if slope { LEAST_REQUESTS } else { check.statistic.floor() };
     // An advisory number may be uncertain; one of nothing is a slip.
     let needed = if check.role == Role::Advisory { 1 } else { floor };
     if values < needed {
         let message =
             format!("`{id}` needs {needed} {what} in a run to decide anything, and the plan has {values} of them");
-        return Some((message, "raise the cell's `requests`, take another range or a lower quantile".to_owned()));
+        let help = "raise the cell's `requests`, take another range or a lower quantile, or write `role: advisory`";
+        return Some(Unplanned { message, help });
     }
     let spread = spread(part().map(|request| request.prompt.words).collect());
     (slope && spread < LEAST_SPREAD).then(|| {
@@ -68,7 +81,7 @@ pub fn unplanned(check: &Check, cell: &PlannedCell) -> Option<(String, String)> 
             "`{id}` needs prompts that differ in length by {LEAST_SPREAD} tokens from their 10th to their 90th percentile, \
              and those of the plan differ by {spread}"
         );
-        (message, "give the cell a wider distribution of `prompt_tokens`".to_owned())
+        Unplanned { message, help: "give the cell a wider distribution of `prompt_tokens`" }
     })
 }
 

@@ -18,6 +18,9 @@ const CHAT_WORKLOAD: &str = include_str!("../../../gate-policies/workloads/chat.
 const BATCH: &str = include_str!("../../../gate-policies/offline-batch.yaml");
 const BATCH_WORKLOAD: &str = include_str!("../../../gate-policies/workloads/offline-batch.yaml");
 
+const MIXED: &str = include_str!("../../../gate-policies/mixed.yaml");
+const MIXED_WORKLOAD: &str = include_str!("../../../gate-policies/workloads/mixed.yaml");
+
 const FULL_WORKLOAD: &str = "\
 servegate: 1
 kind: workload
@@ -288,7 +291,8 @@ fn policy(text: &str, workload: &Workload) -> Policy {
 
 #[test]
 fn shipped_files_are_right_under_the_reader_and_under_the_schema() {
-    for (name, policy_text, workload_text) in [("chat", CHAT, CHAT_WORKLOAD), ("offline-batch", BATCH, BATCH_WORKLOAD)]
+    for (name, policy_text, workload_text) in
+        [("chat", CHAT, CHAT_WORKLOAD), ("offline-batch", BATCH, BATCH_WORKLOAD), ("mixed", MIXED, MIXED_WORKLOAD)]
     {
         let workload = workload(workload_text);
         let policy = policy(policy_text, &workload);
