@@ -210,6 +210,19 @@ fn slopes_are_compared_by_difference_also_near_zero() {
 }
 
 #[test]
+fn an_objective_of_a_slope_is_the_time_that_a_thousand_tokens_may_take() {
+    let floor = Some(Nanos::from_millis(2));
+    let slope = check(Metric::TtftSlope, Statistic::Value, "c8", Margin::Relative { ratio: 0.1, floor });
+    for (objective, verdict) in [(30.0, Verdict::Fail), (50.0, Verdict::Pass)] {
+        let checks = vec![Check { objective: Some(objective), ..slope.clone() }];
+        let found = judged(checks, &sloped(|_| 40.0));
+        let check = of(&found, "ttft_slope@c8");
+        assert_eq!(check.verdict, verdict, "{}", check.reason);
+        assert!(check.reason.contains(&format!("objective {objective:.2} ms/1k tokens")), "{}", check.reason);
+    }
+}
+
+#[test]
 fn failing_long_prompts_do_not_flatten_the_slope() {
     let floor = Some(Nanos::from_millis(2));
     let slope = check(Metric::TtftSlope, Statistic::Value, "c8", Margin::Relative { ratio: 0.1, floor });

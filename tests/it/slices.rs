@@ -4,13 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use servegate::artifact::record::Record;
 use servegate::base::names::Side;
 use servegate::sim::Deployment;
 use servegate::sim::noise::Noise;
 use servegate::sim::profile::Profile;
 
 use crate::stored::Session;
-use crate::support::Scene;
+use crate::support::{Engine, Scene};
 
 /// A file of the repository.
 fn shipped(path: &str) -> String {
@@ -168,4 +169,24 @@ fn what_a_part_cannot_show_is_refused_before_anything_is_measured() {
     check(&format!("{slope}, floor: 2ms, context: -900"))
         .exits(5)
         .says(&["needs prompts that differ in length by 1000 tokens", "give the cell a wider distribution"]);
+}
+
+#[test]
+fn measure_has_a_line_for_each_class_and_every_record_names_its_own() {
+    let scene = Scene::new();
+    scene.write(
+        "w.yaml",
+        &LENGTHS
+            .replace("rate: 2/s", "concurrency: 2")
+            .replace("9000", "2100")
+            .replace("requests: 100", "requests: 20"),
+    );
+    let engine = Engine::quick(0.2);
+    let ended = scene.measure(&engine.url(), "--runs 1 --session s --out runs").exits(0);
+    ended.shows(&["  r2            20", "  r2:short      16", "  r2:long        4"]);
+    let run = scene.stored("runs/s-00-baseline");
+    let classes: Vec<&str> = run.records.iter().filter_map(|record| record.class.as_deref()).collect();
+    assert_eq!((classes.len(), classes.iter().filter(|class| **class == "long").count()), (20, 4));
+    let long = |record: &&Record| record.class.as_deref() == Some("long");
+    assert!(run.records.iter().filter(long).all(|record| record.prompt_tokens > Some(2_000)));
 }

@@ -89,13 +89,13 @@ fn malformed_classes_and_slices() {
         POLICY,
         &[
             (&check("class: chat"), "7:5 unknown-class checks[1]"),
-            (&check("class: chat, cells: [c1]"), "7:73 unknown-class checks[1].cells[0]"),
-            (&check("class: Chat"), "7:59 invalid-name checks[1].class"),
+            (&check("class: chat, cells: [c1]"), "7:70 unknown-class checks[1].cells[0]"),
+            (&check("class: Chat"), "7:56 invalid-name checks[1].class"),
             (&check("context: 500-600"), ""),
-            (&check("context: 1000-2k"), "7:61 out-of-range checks[1].context"),
-            (&check("context: 2k"), "7:61 wrong-type checks[1].context"),
+            (&check("context: 1000-2k"), "7:58 out-of-range checks[1].context"),
+            (&check("context: 2k"), "7:58 wrong-type checks[1].context"),
             (&check("context: 1k-2k"), "7:5 impossible-check checks[1]"),
-            (&check("context: 1k-2k, cells: [c8]"), "7:76 impossible-check checks[1].cells[0]"),
+            (&check("context: 1k-2k, cells: [c8]"), "7:73 impossible-check checks[1].cells[0]"),
         ],
     );
 }
