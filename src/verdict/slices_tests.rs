@@ -99,7 +99,7 @@ fn a_class_that_fails_to_make_room_for_another_is_found() {
 fn failures_of_a_part_are_counted_in_it() {
     let few = |record: &mut Record| {
         if record.request == 2 {
-            fails(record)
+            fails(record);
         }
     };
     let found = judged(vec![of_class("chat", at_c8(Metric::Ttft))], &sides(few));

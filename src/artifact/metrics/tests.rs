@@ -98,7 +98,7 @@ fn the_slope_of_ttft_is_what_a_thousand_tokens_cost() {
     // Where the long ones fail, the rest is alike, and that is no excuse.
     let mut lost = (0..30).map(alike).collect::<Vec<_>>();
     lost.extend((30..34).map(|n| refused(n, 0)));
-    assert_eq!(slope(lost).unwrap().value, f64::INFINITY);
+    assert!(slope(lost).unwrap().value.is_infinite());
 }
 
 #[test]
