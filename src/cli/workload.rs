@@ -7,6 +7,7 @@ use clap::Subcommand;
 
 use crate::base::words::count as count_of;
 use crate::cli::error::{CliError, Exit};
+use crate::cli::show;
 use crate::cli::terminal::Terminal;
 use crate::cli::tokenizer;
 use crate::cli::traffic::Summary;
@@ -15,7 +16,7 @@ use crate::store::files::{FileError, read_bounded};
 use crate::trace::refused::Refused;
 use crate::trace::{self, Format, MAX_BYTES, tokens};
 
-/// Workloads from the traffic of production: inspect
+/// Workloads, and the traffic they are made from: inspect, show
 ///
 /// Example: servegate workload inspect trace.csv
 #[derive(clap::Args)]
@@ -27,6 +28,7 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Command {
     Inspect(InspectArgs),
+    Show(show::ShowArgs),
 }
 
 /// Say what a trace holds: its format and why, rate, bursts, lengths, sessions, shared prompts, faults
@@ -56,6 +58,7 @@ struct InspectArgs {
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     match &args.command {
         Command::Inspect(args) => inspect(args, terminal),
+        Command::Show(args) => show::run(args, terminal),
     }
 }
 
