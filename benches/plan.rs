@@ -60,7 +60,7 @@ fn measure(name: &str, keys: &str, trace: Option<&String>) {
         let meter = Meter::start();
         let mut workload = read_workload("w.yaml", &text).unwrap().value;
         let read = |text: &String| ("t.jsonl".to_owned(), normal::read("t.jsonl", text.as_bytes()).unwrap());
-        let traces: Traces = trace.iter().map(read).collect();
+        let traces: Traces = trace.into_iter().map(read).collect();
         fit(&mut workload, &traces).unwrap();
         let plan = build_with(&workload, &traces);
         costs.push(meter.stop());

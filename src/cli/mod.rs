@@ -32,6 +32,7 @@ mod run;
 mod schema;
 mod selfcheck;
 mod session;
+mod show;
 mod signals;
 mod sim;
 mod simulated;

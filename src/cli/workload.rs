@@ -8,6 +8,7 @@ use clap::Subcommand;
 use crate::base::words::count as count_of;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::replay;
+use crate::cli::show;
 use crate::cli::terminal::Terminal;
 use crate::cli::tokenizer;
 use crate::cli::traffic::Summary;
@@ -16,7 +17,7 @@ use crate::store::files::{FileError, read_bounded};
 use crate::trace::refused::Refused;
 use crate::trace::{self, Format, MAX_BYTES, Reading, tokens};
 
-/// Workloads from the traffic of production: inspect, replay
+/// Workloads, and the traffic they are made from: inspect, replay, show
 ///
 /// Example: servegate workload inspect trace.csv
 #[derive(clap::Args)]
@@ -29,6 +30,7 @@ pub(crate) struct Args {
 enum Command {
     Inspect(InspectArgs),
     Replay(replay::Args),
+    Show(show::ShowArgs),
 }
 
 /// Say what a trace holds: its format and why, rate, bursts, lengths, sessions, shared prompts, faults
@@ -66,6 +68,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     match &args.command {
         Command::Inspect(args) => inspect(args, terminal),
         Command::Replay(args) => replay::run(args, terminal),
+        Command::Show(args) => show::run(args, terminal),
     }
 }
 

@@ -7,6 +7,7 @@ mod arrivals_tests;
 mod builder;
 mod fingerprint;
 mod lengths;
+mod mixture;
 mod normal;
 pub mod prompt;
 pub mod replay;

@@ -7,11 +7,13 @@
 
 mod lengths_file;
 pub mod policy;
+pub mod slice;
 pub mod target;
 pub mod workload;
 
 mod bind;
 mod check_entry;
+mod class_file;
 mod config_file;
 mod document;
 mod findings;

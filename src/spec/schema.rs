@@ -95,6 +95,7 @@ pub(super) fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> 
         Kind::Amount => patterned(pattern::AMOUNT),
         Kind::Rate { .. } => patterned(pattern::RATE),
         Kind::Objective => patterned(pattern::OBJECTIVE),
+        Kind::Context => patterned(pattern::CONTEXT),
         Kind::Set(item) => {
             json!({ "type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "uniqueItems": true, "items": kind_schema(item, definitions) })
         }

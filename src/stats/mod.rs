@@ -20,6 +20,7 @@ pub mod p_value;
 pub mod paired;
 pub mod power;
 pub mod quantile;
+pub mod slope;
 pub mod steady;
 pub mod student;
 

@@ -40,7 +40,11 @@ fn the_fingerprint_of_every_kind_of_load_and_lengths_is_the_same_everywhere() {
     scene.write("every-load.jsonl", include_str!("../data/every-load.jsonl"));
     let workload = servegate::spec::read_workload("w.yaml", &scene.read("w.yaml")).unwrap().value;
     let loads: BTreeSet<usize> = workload.cells.iter().map(|cell| kind(cell.load)).collect();
-    let lengths = workload.cells.iter().flat_map(|cell| [kind_of(&cell.prompt_tokens), kind_of(&cell.output_tokens)]);
+    let lengths = workload
+        .cells
+        .iter()
+        .flat_map(|cell| &cell.classes)
+        .flat_map(|class| [kind_of(&class.prompt_tokens), kind_of(&class.output_tokens)]);
     assert_eq!((loads.len(), lengths.collect::<BTreeSet<_>>().len()), (10, 5), "a kind is not in the file");
     // Where this differs, stored baselines are not comparable: a function of the system gave other bits, or a change of
     // the generator was not meant to be one.

@@ -33,6 +33,7 @@ mod restart;
 mod resume;
 mod secrets;
 mod selfcheck;
+mod slices;
 mod stored;
 mod support;
 mod target;

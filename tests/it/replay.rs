@@ -137,7 +137,7 @@ fn a_wrong_trace_is_refused_at_the_place_that_names_it() {
         format!("{header}\n{}\n", rows.join("\n"))
     };
     let parent = |at: usize, parent: usize| {
-        changed(&|rows| rows[at] = rows[at].replace("}", &format!(",\"parent\":{parent}}}")))
+        changed(&|rows| rows[at] = rows[at].replace('}', &format!(",\"parent\":{parent}}}")))
     };
     let huge = format!("{header}\n{}", "x".repeat(65 << 20));
     let cases: [(&str, String, &str); 11] = [

@@ -13,6 +13,7 @@ use servegate::loadgen::codec::Codec;
 use servegate::loadgen::pass::{Passed, pass};
 use servegate::plan::replay::{Traces, fit};
 use servegate::plan::request::{Plan, PlannedCell};
+use servegate::sim::Deployment;
 use servegate::sim::fault::Share;
 use servegate::sim::noise::Noise;
 use servegate::sim::transport::SimTransport;
@@ -66,15 +67,21 @@ impl Session<'_> {
 
     /// The same, with faults in some of the answers.
     pub(crate) fn simulate_with(&self, scene: &Scene, faults: &[Share]) {
+        let mut engine = deployment(self.step_ms);
+        engine.faults.extend_from_slice(faults);
+        self.simulate_on(scene, &engine);
+    }
+
+    /// The same, on an engine of the test's own.
+    pub(crate) fn simulate_on(&self, scene: &Scene, engine: &Deployment) {
         let plan = planned(scene);
         for sequence in 0..3 {
-            self.run(&plan, sequence, (scene, faults));
+            self.run(&plan, sequence, (scene, engine));
         }
     }
 
-    fn run(&self, plan: &Plan, sequence: u32, (scene, faults): (&Scene, &[Share])) {
-        let mut engine = deployment(self.step_ms);
-        engine.faults.extend_from_slice(faults);
+    fn run(&self, plan: &Plan, sequence: u32, (scene, engine): (&Scene, &Deployment)) {
+        let mut engine = engine.clone();
         let session = u64::from(self.name.bytes().map(u32::from).sum::<u32>());
         engine.noise = Noise::seeded(session, session * 100 + u64::from(sequence));
         let cells: Vec<&PlannedCell> = plan.cells.iter().collect();

@@ -2,7 +2,7 @@
 
 use crate::base::words::count;
 use crate::plan::replay::prompts::Prompts;
-use crate::plan::replay::{Traces, used};
+use crate::plan::replay::{Traces, untold, used};
 use crate::spec::target::NamedFile;
 use crate::spec::workload::{Cell, Lengths, Workload};
 use crate::trace::request::{Request, Requests};
@@ -49,7 +49,7 @@ pub fn fit(workload: &mut Workload, traces: &Traces) -> Result<(), Vec<Misfit>> 
 fn told(cell: &Cell, trace: &Requests) -> (u32, u64) {
     let measured = used(cell, trace).iter().skip(usize::try_from(cell.warmup).unwrap_or(usize::MAX));
     measured.fold((0, 0), |(long, gaps), row| {
-        let tokens = row.output_tokens.unwrap_or_else(|| cell.output_tokens.least());
+        let tokens = row.output_tokens.unwrap_or_else(|| untold(cell).least());
         (long + u32::from(tokens > 1), u64::from(tokens.saturating_sub(1)).saturating_add(gaps))
     })
 }
@@ -74,7 +74,7 @@ fn misfit(cell: &Cell, trace: &Requests) -> Option<(&'static str, String, String
         );
         return Some(("trace-too-short", message, "lower `requests` or `warmup`, or take a longer trace".to_owned()));
     }
-    if lacking > 0 && cell.output_tokens == Lengths::Traced {
+    if lacking > 0 && *untold(cell) == Lengths::Traced {
         let message =
             format!("the trace does not tell the length of the answer of {lacking} of {} requests", rows.len());
         return Some((
@@ -83,7 +83,7 @@ fn misfit(cell: &Cell, trace: &Requests) -> Option<(&'static str, String, String
             "add `output_tokens` to the cell: the lengths of those answers".to_owned(),
         ));
     }
-    if lacking == 0 && cell.output_tokens != Lengths::Traced {
+    if lacking == 0 && *untold(cell) != Lengths::Traced {
         let message = "the trace tells the length of every answer, and `output_tokens` does too".to_owned();
         return Some(("conflicting-keys", message, "remove `output_tokens`".to_owned()));
     }

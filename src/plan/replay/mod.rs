@@ -8,12 +8,13 @@ mod prompts;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::base::rng::Stream;
 use crate::plan::lengths::Draws;
 use crate::plan::replay::prompts::Prompts;
 use crate::plan::request::{PlannedRequest, PromptRecipe};
-use crate::spec::workload::{Cell, Workload};
+use crate::spec::workload::{Cell, Lengths, Workload};
 use crate::trace::request::{Request, Requests};
 
 pub use fit::{Misfit, fit};
@@ -27,11 +28,17 @@ fn used<'t>(cell: &Cell, trace: &'t Requests) -> &'t [Request] {
     trace.rows.get(..wanted.min(trace.rows.len())).unwrap_or_default()
 }
 
+/// How long the answers are to be whose length the trace does not tell.
+fn untold(cell: &Cell) -> &Lengths {
+    cell.classes.first().map_or(&Lengths::Traced, |class| &class.output_tokens)
+}
+
 /// The warm-up and the measured requests of a cell that replays a trace, numbered as in every cell.
 pub(super) fn requests(cell: &Cell, trace: &Requests, workload: &Workload) -> [Vec<PlannedRequest>; 2] {
     let stream = |purpose: &str| Stream::named(workload.seed, &format!("{purpose}/{}", cell.name));
     let mut seeds = stream("prompts");
-    let mut untold = Draws::new(&cell.output_tokens, stream("output-lengths"));
+    let mut untold = Draws::new(untold(cell), stream("output-lengths"));
+    let classes: Vec<Arc<str>> = trace.classes.iter().map(|name| Arc::from(name.as_str())).collect();
     let prompts = Prompts::new(trace, stream("blocks").bits());
     let mut recipes: Vec<PromptRecipe> = Vec::with_capacity(used(cell, trace).len());
     let mut planned = [Vec::new(), Vec::new()];
@@ -48,7 +55,8 @@ pub(super) fn requests(cell: &Cell, trace: &Requests, workload: &Workload) -> [V
         let due = Some(row.at.to_stored_resolution());
         let [warmup, measured] = &mut planned;
         let part = if place < cell.warmup { warmup } else { measured };
-        part.push(PlannedRequest { number, prompt, output_tokens, due });
+        let class = row.class.and_then(|class| classes.get(usize::from(class)).cloned());
+        part.push(PlannedRequest { number, class, prompt, output_tokens, due });
     }
     planned
 }

@@ -147,7 +147,8 @@ fn checks_know_the_answers_of_the_trace() {
     ];
     let mut workload = workload("warmup: 0, requests: 2");
     fit(&mut workload, &Traces::from([("t.jsonl".to_owned(), trace(&rows))])).unwrap();
-    assert_eq!((workload.cells[0].long_answers(), workload.cells[0].least_gaps()), (1, 6));
+    let replay = workload.cells[0].trace.as_ref().unwrap();
+    assert_eq!((replay.long_answers, replay.least_gaps), (1, 6));
 }
 
 #[test]
