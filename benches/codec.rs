@@ -94,6 +94,7 @@ impl Maker {
         Record {
             cell: "c8".to_owned(),
             request,
+            class: None,
             due: self.due,
             sent,
             connect: None,

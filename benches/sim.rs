@@ -19,7 +19,7 @@ use servegate::sim::Deployment;
 use servegate::sim::noise::Noise;
 use servegate::sim::profile::Profile;
 use servegate::sim::transport::SimTransport;
-use servegate::spec::workload::{Cell, Lengths, Load, Phase, Workload};
+use servegate::spec::workload::{Cell, Class, Lengths, Load, Phase, Workload};
 use servegate::wire::dialect::{self, Template};
 use servegate::wire::transport::Transport as _;
 
@@ -54,9 +54,8 @@ fn measure(concurrency: u32, requests: u32) -> [f64; 3] {
         load: Load::Closed { concurrency },
         requests,
         warmup: concurrency,
-        prompt_tokens: Lengths::Fixed(512),
-        output_tokens: Lengths::Fixed(TOKENS),
-        shared_prefix: None,
+        trace: None,
+        classes: vec![Class::only(Lengths::Fixed(512), Lengths::Fixed(TOKENS))],
         max_connections: None,
         timeout: Nanos::from_secs(600),
         stall_timeout: Nanos::from_secs(60),

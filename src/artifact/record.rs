@@ -12,6 +12,9 @@ pub struct Record {
     pub cell: String,
     /// Number of the request in its cell's plan.
     pub request: u32,
+    /// Its class, in a cell that has some. Whoever compares takes the class from the plan; this one is for readers that
+    /// have no plan.
+    pub class: Option<String>,
     /// When it was due.
     pub due: Nanos,
     /// When it was sent.

@@ -37,6 +37,8 @@ pub struct CellValidity {
     pub invalid: usize,
     /// Requests with content in the very microsecond they were due: no network is that fast.
     pub zero_latencies: usize,
+    /// Failed requests, as [`failures`] counts them.
+    pub failures: Count,
     /// How many requests ended how; outcomes that did not occur are absent.
     pub outcomes: BTreeMap<Outcome, usize>,
     /// In how many answers the accounts of the tokens contradict each other; kinds that did not occur are absent.
@@ -90,6 +92,7 @@ impl CellValidity {
             attempted: records.len(),
             invalid: records.iter().filter(|record| record.is_invalid()).count(),
             zero_latencies: records.iter().filter(at_once).count(),
+            failures: failures(records),
             outcomes,
             doubts,
             estimated: counted(TokenSource::Chunks),
@@ -142,14 +145,6 @@ impl CellValidity {
         counted(self.outcomes.get(&outcome).copied().unwrap_or_default(), self.attempted)
     }
 
-    /// Requests that failed, successes without content or tokens among them, of those that were asked of the target: what
-    /// the load generator's own host refused was not.
-    pub fn failures(&self) -> Count {
-        let refused = self.outcomes.get(&Outcome::ClientFault).copied().unwrap_or_default();
-        let asked = self.attempted.saturating_sub(refused);
-        counted(asked.saturating_sub(self.answers()).saturating_add(self.invalid), asked)
-    }
-
     /// In so many answers the accounts of the tokens contradict each other like this.
     pub fn doubtful(&self, doubt: Doubt) -> usize {
         self.doubts.get(&doubt).copied().unwrap_or_default()
@@ -171,6 +166,13 @@ fn own_lags(records: &[&Record], evidence: &CellEvidence) -> Vec<f64> {
     let waited = evidence.connections.map_or(0, |connections| connections.waited).saturating_add(evidence.resent);
     let own = lags.len().saturating_sub(usize::try_from(waited).unwrap_or(usize::MAX));
     lags.into_iter().take(own).map(Nanos::as_ms).collect()
+}
+
+/// Requests that failed, successes without content or tokens among them, of those that were asked of the target: what the
+/// load generator's own host refused was not.
+pub fn failures(records: &[&Record]) -> Count {
+    let asked = || records.iter().filter(|record| record.outcome != Outcome::ClientFault);
+    counted(asked().filter(|record| !record.is_success()).count(), asked().count())
 }
 
 fn counted(failed: usize, attempted: usize) -> Count {

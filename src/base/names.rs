@@ -71,6 +71,8 @@ names! {
         Stall = "stall",
         /// End to end: due instant to last content.
         E2e = "e2e",
+        /// How much longer the first token takes for each 1,000 tokens of context.
+        TtftSlope = "ttft_slope",
         /// Output tokens of successful requests per second of the cell's measured window.
         Throughput = "throughput",
         /// Successful requests per second that met every objective of the check.
@@ -120,6 +122,7 @@ impl Metric {
             | Self::Cadence
             | Self::Stall
             | Self::E2e
+            | Self::TtftSlope
             | Self::ErrorRate => Direction::LowerIsBetter,
         }
     }
@@ -129,7 +132,7 @@ impl Metric {
         match self {
             Self::Ttft | Self::Ttfa | Self::Tpot | Self::Cadence | Self::Stall | Self::E2e => Scale::PerRequest,
             Self::Itl | Self::ChunkGap => Scale::PerGap,
-            Self::Throughput | Self::Goodput | Self::OutputTokens => Scale::PerRun,
+            Self::Throughput | Self::Goodput | Self::OutputTokens | Self::TtftSlope => Scale::PerRun,
             Self::ErrorRate => Scale::Proportion,
         }
     }
@@ -139,6 +142,26 @@ impl Metric {
         matches!(self.scale(), Scale::PerRequest | Scale::PerGap)
     }
 
+    /// Whether two values are compared by their difference, in the unit of the metric, and not by their ratio: those that
+    /// may be zero.
+    pub const fn is_difference(self) -> bool {
+        matches!(self, Self::ErrorRate | Self::TtftSlope)
+    }
+
+    /// The unit in which a change is shown: per cent of the baseline, or that of a difference.
+    pub const fn change_unit(self) -> &'static str {
+        match (self.is_difference(), self.scale()) {
+            (false, _) => "%",
+            (true, Scale::Proportion) => "pp",
+            (true, Scale::PerRequest | Scale::PerGap | Scale::PerRun) => self.unit(),
+        }
+    }
+
+    /// A change in [`Metric::change_unit`], and with how many decimals it is shown.
+    pub const fn change_shown(self, change: f64) -> (f64, usize) {
+        if matches!(self, Self::TtftSlope) { (change, 2) } else { (100.0 * change, 1) }
+    }
+
     /// Whether a value needs two output tokens: a time between tokens or chunks.
     pub const fn needs_two_tokens(self) -> bool {
         match self {
@@ -146,6 +169,7 @@ impl Metric {
             Self::Ttft
             | Self::Ttfa
             | Self::E2e
+            | Self::TtftSlope
             | Self::Throughput
             | Self::Goodput
             | Self::ErrorRate
@@ -165,6 +189,7 @@ impl Metric {
             | Self::ChunkGap
             | Self::Cadence
             | Self::Stall
+            | Self::TtftSlope
             | Self::ErrorRate => false,
         }
     }
@@ -176,6 +201,7 @@ impl Metric {
             Self::Goodput => "requests/s",
             Self::ErrorRate => "share",
             Self::OutputTokens => "tokens",
+            Self::TtftSlope => "ms/1k tokens",
             Self::Ttft
             | Self::Ttfa
             | Self::Tpot
@@ -199,6 +225,7 @@ impl Metric {
             Self::Cadence => "cadence/1",
             Self::Stall => "stall/1",
             Self::E2e => "e2e/1",
+            Self::TtftSlope => "ttft_slope/1",
             Self::Throughput => "throughput/1",
             Self::Goodput => "goodput/1",
             Self::ErrorRate => "error_rate/1",

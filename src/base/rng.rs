@@ -2,7 +2,8 @@
 //! added in one place never shifts the draws of another.
 //!
 //! The distributions are written here and not taken from a crate, because stored plans must stay
-//! valid: a library may change the values it draws in a minor version.
+//! valid: a library may change the values it draws in a minor version. Logarithms and their kin are `libm`'s, which gives
+//! the same bits on every machine; those of the standard library are the system's.
 
 use std::f64::consts::TAU;
 
@@ -51,25 +52,24 @@ impl Stream {
 
     /// Exponential with mean 1, by inversion.
     pub fn exponential(&mut self) -> f64 {
-        -(-self.uniform()).ln_1p()
+        -libm::log1p(-self.uniform())
     }
 
     /// Standard normal, by the Box-Muller transform (one of its two values is used).
     pub fn normal(&mut self) -> f64 {
         let radius = (2.0 * self.exponential()).sqrt();
-        radius * (TAU * self.uniform()).cos()
+        radius * libm::cos(TAU * self.uniform())
     }
 
     /// Log-normal with median 1 and standard deviation `sigma` of the logarithm.
     pub fn log_normal(&mut self, sigma: f64) -> f64 {
-        (sigma * self.normal()).exp()
+        libm::exp(sigma * self.normal())
     }
 
     /// Gamma with this shape (above 0) and scale 1. Marsaglia and Tsang, A simple method for generating gamma
     /// variables, ACM TOMS 26 (2000): rejection from a transformed normal, boosted where the shape is below 1.
     ///
-    /// It takes its functions from `libm`, which gives the same bits on every machine: a rejection that falls
-    /// out differently would shift all draws behind it.
+    /// A rejection that falls out differently would shift all draws behind it.
     pub fn gamma(&mut self, shape: f64) -> f64 {
         if shape < 1.0 {
             let boost = libm::pow(self.above_zero(), 1.0 / shape);

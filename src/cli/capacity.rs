@@ -177,6 +177,12 @@ pub(crate) struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     pub(crate) fn of(args: &Args, workload: &'a Workload) -> Result<Self, CliError> {
         let cell = the_cell(args.cell.as_deref(), workload)?;
+        if cell.trace.is_some() {
+            let message = format!("cell `{}` repeats a trace, whose load cannot be varied", cell.name);
+            let hint =
+                "use a cell with `rate` or `concurrency`, or scale the trace with `servegate workload replay --rate`";
+            return Err(CliError::usage(message).hint(hint));
+        }
         let by = args.by.unwrap_or(if cell.load.is_open() { By::Rate } else { By::Concurrency });
         let mut slos = args.slo.clone();
         if slos.iter().all(|slo| slo.metric != Slo::few_failures().metric) {

@@ -18,6 +18,7 @@ use crate::cli::signals::Interrupt;
 use crate::cli::simulated::Simulated;
 use crate::cli::suite::{Source, Suite};
 use crate::cli::terminal::Terminal;
+use crate::cli::traces::TraceFiles;
 use crate::sim::profile::Profile;
 use crate::sim::scenario::Scenario;
 use crate::store::baseline::Baselines;
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     let mut trouble = None;
     for [workload, policy] in SHIPPED {
         let source = |(name, text): (&str, &str)| Source { name: name.to_owned(), text: text.to_owned() };
-        let suite = suite(source(workload), vec![source(policy)])?;
+        let suite = suite(source(workload), TraceFiles::new(), vec![source(policy)])?;
         outputs.remove_runs(&suite.workload.name, CANDIDATE)?;
         for number in 1..=SESSIONS {
             let session = format!("demo-{number}");

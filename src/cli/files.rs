@@ -10,8 +10,8 @@ use crate::cli::error::{CliError, Finding};
 use crate::cli::reach::hopeless;
 use crate::cli::suite::{LoadedPolicy, Source, Suite};
 use crate::cli::terminal::Terminal;
+use crate::cli::traces::{self, TraceFiles};
 use crate::plan::request::Plan;
-use crate::plan::{self};
 use crate::spec::target::{Config, Target};
 use crate::spec::workload::Workload;
 use crate::spec::{self, PolicyDraft, Reading};
@@ -37,9 +37,17 @@ impl Reader {
         self.suite_of(path, source);
     }
 
-    /// Reads a workload.
-    pub(crate) fn workload(&mut self, source: &Source) -> Option<Workload> {
-        self.take(source, spec::read_workload(&source.name, &source.text))
+    /// Reads a workload with the traces that it names, from beside it or as a bundle kept them, and plans it.
+    fn workload(&mut self, source: Source, kept: Option<TraceFiles>) -> Option<Suite> {
+        let mut workload = self.take(&source, spec::read_workload(&source.name, &source.text))?;
+        let traces = kept.map_or_else(|| traces::beside(&workload, &source), Ok);
+        match traces.and_then(|traces| Ok((traces::plan(&mut workload, &traces)?, traces))) {
+            Ok((plan, traces)) => Some(Suite { workload, source, traces, plan, policies: Vec::new() }),
+            Err(diagnostics) => {
+                self.refuse(&source, diagnostics);
+                None
+            }
+        }
     }
 
     /// Reads a config file.
@@ -95,12 +103,11 @@ impl Reader {
         if let Some(known) = self.known(path) {
             return known;
         }
-        let Some(workload) = self.workload(&source) else {
+        let Some(suite) = self.workload(source, None) else {
             self.refused.insert(real(path));
             return None;
         };
-        let plan = plan::build(&workload);
-        self.suites.push((real(path), Suite { workload, source, plan, policies: Vec::new() }));
+        self.suites.push((real(path), suite));
         Some(self.suites.len().saturating_sub(1))
     }
 
@@ -198,12 +205,10 @@ pub(crate) fn suites(policies: &[PathBuf], terminal: &mut Terminal) -> Result<Ve
     reader.suites(terminal)
 }
 
-/// A suite from texts that are at hand.
-pub(crate) fn suite(workload: Source, policies: Vec<Source>) -> Result<Suite, CliError> {
+/// A suite from texts that are at hand, and the traces that its workload names.
+pub(crate) fn suite(workload: Source, traces: TraceFiles, policies: Vec<Source>) -> Result<Suite, CliError> {
     let mut reader = Reader::default();
-    let Some(value) = reader.workload(&workload) else { return Err(CliError::invalid(reader.errors)) };
-    let plan = plan::build(&value);
-    let suite = Suite { workload: value, source: workload, plan, policies: Vec::new() };
+    let Some(suite) = reader.workload(workload, Some(traces)) else { return Err(CliError::invalid(reader.errors)) };
     reader.suites.push((PathBuf::new(), suite));
     for policy in policies {
         let draft = spec::read_policy(&policy.name, &policy.text);
@@ -216,14 +221,13 @@ pub(crate) fn suite(workload: Source, policies: Vec<Source>) -> Result<Suite, Cl
 /// One workload with its plan, for commands without a policy.
 pub(crate) fn workload(path: &Path, terminal: &mut Terminal) -> Result<(Workload, Plan), CliError> {
     let mut reader = Reader::default();
-    let workload = reader.workload(&Source::read(path)?);
+    let suite = reader.workload(Source::read(path)?, None);
     let (errors, warnings) = reader.into_findings();
     for finding in warnings {
         terminal.say(&finding.diagnostic.to_string());
     }
-    let workload = workload.ok_or_else(|| CliError::invalid(errors))?;
-    let plan = plan::build(&workload);
-    Ok((workload, plan))
+    let suite = suite.ok_or_else(|| CliError::invalid(errors))?;
+    Ok((suite.workload, suite.plan))
 }
 
 /// The config file: the one named, or `servegate.yaml` where there is one.

@@ -137,6 +137,9 @@ pub(crate) struct SuiteIndex {
     pub(crate) workload: String,
     /// Its file.
     pub(crate) file: TextIndex,
+    /// The traces that it replays; their names are those by which the workload names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) traces: Vec<TextIndex>,
     /// Its policies.
     pub(crate) policies: Vec<TextIndex>,
     /// The baseline it was compared with.
@@ -257,9 +260,12 @@ fn index(
             name: loaded.source.name.clone(),
             text: format!("policies/{name}-{at}.yaml"),
         };
+        let trace =
+            |(at, path): (usize, &String)| TextIndex { name: path.clone(), text: format!("traces/{name}-{at}.jsonl") };
         SuiteIndex {
             workload: name.clone(),
             file: TextIndex { name: suite.source.name.clone(), text: format!("workloads/{name}.yaml") },
+            traces: suite.traces.keys().enumerate().map(trace).collect(),
             policies: suite.policies.iter().enumerate().map(policy).collect(),
             reference: gathered.reference.clone(),
             rebase: gathered.rebase.clone(),
@@ -285,6 +291,9 @@ fn contents(suites: &[(Suite, Gathered)], index: &GateIndex, verdict: Vec<u8>) -
     contents.texts.insert(VERDICT.to_owned(), verdict);
     for ((suite, gathered), entry) in suites.iter().zip(&index.suites) {
         contents.texts.insert(entry.file.text.clone(), suite.source.text.clone().into_bytes());
+        for (bytes, file) in suite.traces.values().zip(&entry.traces) {
+            contents.texts.insert(file.text.clone(), bytes.clone());
+        }
         for (loaded, file) in suite.policies.iter().zip(&entry.policies) {
             contents.texts.insert(file.text.clone(), loaded.source.text.clone().into_bytes());
         }

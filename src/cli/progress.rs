@@ -110,7 +110,8 @@ impl Part {
             | Load::Gamma { .. }
             | Load::Ramp { .. }
             | Load::Bursts { .. }
-            | Load::OnOff { .. } => (None, Nanos::ZERO),
+            | Load::OnOff { .. }
+            | Load::Trace => (None, Nanos::ZERO),
         };
         let pauses = pause.as_secs() * ratio(to_u64(cell.requests.len()), 1);
         let tokens = all().map(|request: &PlannedRequest| f64::from(request.output_tokens)).sum::<f64>();

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::base::diagnostic::Diagnostic;
 use crate::cli::error::{CliError, Finding};
+use crate::cli::traces::TraceFiles;
 use crate::plan::request::Plan;
 use crate::spec::policy::Policy;
 use crate::spec::workload::Workload;
@@ -52,6 +53,8 @@ pub(crate) struct Suite {
     pub(crate) workload: Workload,
     /// Its file.
     pub(crate) source: Source,
+    /// The traces that it replays.
+    pub(crate) traces: TraceFiles,
     /// Its plan.
     pub(crate) plan: Plan,
     /// Its policies, in the order given.

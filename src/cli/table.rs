@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::iter;
 
 use serde::Serialize;
 
@@ -12,14 +13,16 @@ use crate::artifact::run::Run;
 use crate::artifact::validity::{CellValidity, share};
 use crate::base::names::{Metric, Statistic};
 use crate::plan::request::{Plan, PlannedCell};
+use crate::spec::slice::Slice;
 use crate::verdict::counting::Uncounted;
 
-/// One cell of one run. Times in ms; a number is `null` when the cell does not have it, or when too many
+/// One cell of one run, or a class of it. Times in ms; a number is `null` when the cell does not have it, or when too many
 /// requests failed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     /// Number in its session, from 1.
     run: u32,
+    /// The cell, or a class of it: `mixed:chat`.
     cell: String,
     requests: usize,
     failed_share: Option<f64>,
@@ -42,21 +45,27 @@ pub(crate) struct Row {
     does_not_count: Option<String>,
 }
 
-/// The rows of a run, in plan order. `faults` are where it does not count.
+/// The rows of a run, in plan order, each cell before its classes. `faults` are where it does not count.
 pub(crate) fn rows(run: &Run, plan: &Plan, faults: &[Uncounted]) -> Vec<Row> {
-    let row = |cell: &PlannedCell| {
-        let mut data = CellData::of(run, &cell.name);
+    let row = |(cell, slice): (&PlannedCell, Slice)| {
+        let data = CellData::of(run, &cell.name);
+        let mut data = match cell.numbers(&slice) {
+            Some(numbers) => data.part(&numbers),
+            None => data,
+        };
+        let failures = Failures::of(data.records().iter().copied());
+        let requests = data.records().len();
         let mut ask = |metric, statistic| {
             let question = Question { metric, statistic, limits: &[], timeout: cell.timeout };
             data.summary(&question).ok().map(|summary| summary.value).filter(|value| value.is_finite())
         };
-        let validity = CellValidity::of(run, &cell.name, cell.timeout);
-        let failures = Failures::of(run.records.iter().filter(|record| record.cell == cell.name));
+        // What the load generator did concerns the cell.
+        let validity = CellValidity::of(run, &cell.name, cell.timeout).filter(|_| slice.is_whole());
         let fault = faults.iter().find(|fault| fault.cells.contains(&cell.name));
         Row {
             run: run.manifest.sequence.saturating_add(1),
-            cell: cell.name.clone(),
-            requests: validity.as_ref().map_or(0, |validity| validity.attempted),
+            cell: slice.of(&cell.name),
+            requests,
             failed_share: ask(Metric::ErrorRate, Statistic::Value),
             failures: failures.counts,
             failure_detail: failures.first,
@@ -72,7 +81,11 @@ pub(crate) fn rows(run: &Run, plan: &Plan, faults: &[Uncounted]) -> Vec<Row> {
             does_not_count: fault.map(|fault| format!("{}; {}", fault.seen, fault.fix)),
         }
     };
-    plan.cells.iter().map(row).collect()
+    let parts = |cell: &'_ PlannedCell| {
+        let class = |class: &str| Slice { class: Some(class.to_owned()), context: None };
+        iter::once(Slice::default()).chain(cell.classes().into_iter().map(class)).collect::<Vec<_>>()
+    };
+    plan.cells.iter().flat_map(|cell| parts(cell).into_iter().map(move |slice| (cell, slice))).map(row).collect()
 }
 
 impl Row {

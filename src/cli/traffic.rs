@@ -34,48 +34,52 @@ pub(crate) struct Summary {
     sentences: [Vec<String>; 3],
 }
 
+/// The requests of a trace in numbers.
 #[derive(Serialize)]
-struct OfRequests {
+pub(crate) struct OfRequests {
     source: Format,
-    requests: usize,
-    arrivals: Option<Arrivals>,
-    prompt_tokens: Spread,
-    output_tokens: Option<Spread>,
-    sessions: Option<OfSessions>,
-    blocks: Option<Blocks>,
+    pub(crate) requests: usize,
+    pub(crate) arrivals: Option<Arrivals>,
+    pub(crate) prompt_tokens: Spread,
+    pub(crate) output_tokens: Option<Spread>,
+    pub(crate) sessions: Option<OfSessions>,
+    pub(crate) blocks: Option<Blocks>,
     classes: BTreeMap<String, usize>,
 }
 
+/// When they arrive.
 #[derive(Serialize)]
-struct Arrivals {
-    span_s: f64,
-    rate_per_s: Option<f64>,
+pub(crate) struct Arrivals {
+    pub(crate) span_s: f64,
+    pub(crate) rate_per_s: Option<f64>,
     /// Coefficient of variation of the gaps.
-    gap_cv: Option<f64>,
+    pub(crate) gap_cv: Option<f64>,
     instants: usize,
     /// Requests at the instant of an earlier one.
     repeated: usize,
-    most_at_once: usize,
+    pub(crate) most_at_once: usize,
     /// Median time between different instants.
     tick_s: f64,
 }
 
+/// Those that belong together.
 #[derive(Serialize)]
-struct OfSessions {
-    sessions: usize,
+pub(crate) struct OfSessions {
+    pub(crate) sessions: usize,
     requests: usize,
     /// Requests whose predecessor is named.
-    continued: usize,
+    pub(crate) continued: usize,
     turns: Spread,
 }
 
+/// What their prompts share.
 #[derive(Serialize)]
-struct Blocks {
+pub(crate) struct Blocks {
     tokens: Option<u32>,
     in_prompts: u64,
     different: u64,
     /// Share of the blocks that an earlier request had.
-    repeated_share: f64,
+    pub(crate) repeated_share: f64,
 }
 
 #[derive(Serialize)]
@@ -92,9 +96,10 @@ struct OfWindows {
     expected_requests: f64,
 }
 
+/// How a number is distributed.
 #[derive(Serialize)]
-struct Spread {
-    mean: f64,
+pub(crate) struct Spread {
+    pub(crate) mean: f64,
     p50: f64,
     p90: f64,
     p99: f64,
@@ -157,13 +162,13 @@ fn faults(all: &Faults, effect: Effect) -> Vec<Fault> {
 }
 
 /// A line with a title in front.
-fn line(text: &mut String, title: &str, what: &str) {
+pub(crate) fn line(text: &mut String, title: &str, what: &str) {
     // Writing to a String cannot fail.
     let _infallible = writeln!(text, "{title:<14} {what}");
 }
 
 impl OfRequests {
-    fn of(requests: &Requests) -> Self {
+    pub(crate) fn of(requests: &Requests) -> Self {
         let lengths = |of: fn(&Request) -> Option<u32>| requests.rows.iter().filter_map(of).map(f64::from).collect();
         let sessions = shape::sessions(requests);
         let within = sessions.turns.iter().sum();

@@ -171,7 +171,8 @@ fn expected(cell: &PlannedCell) -> u32 {
         cell.warmup.iter().chain(&cell.requests).map(|request| request.due.unwrap_or_default()).collect();
     due.sort_unstable();
     let within = |(place, start): (usize, &Nanos)| {
-        due.iter().skip(place).take_while(|due| due.since(*start) < SHORTEST_ANSWER).count()
+        let behind = due.get(place..).unwrap_or_default();
+        behind.partition_point(|due| due.since(*start) < SHORTEST_ANSWER)
     };
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     match cell.max_connections {

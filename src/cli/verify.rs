@@ -8,6 +8,7 @@ use crate::cli::gate::{GATE_INDEX, GateIndex, SuiteIndex, TextIndex, VERDICT, co
 use crate::cli::gathered::Gathered;
 use crate::cli::suite::{Source, Suite};
 use crate::cli::terminal::Terminal;
+use crate::cli::traces::TraceFiles;
 use crate::report::json;
 use crate::report::view::View;
 use crate::store::bundle::{Bundle, read_bundle};
@@ -75,7 +76,9 @@ fn source(bundle: &Bundle, file: &TextIndex) -> Result<Source, CliError> {
 
 fn suite_of(bundle: &Bundle, entry: &SuiteIndex) -> Result<Suite, CliError> {
     let policies = entry.policies.iter().map(|file| source(bundle, file)).collect::<Result<_, _>>()?;
-    suite(source(bundle, &entry.file)?, policies)
+    let trace = |file: &TextIndex| Ok((file.name.clone(), text(bundle, &file.text)?.to_vec()));
+    let traces = entry.traces.iter().map(trace).collect::<Result<TraceFiles, CliError>>()?;
+    suite(source(bundle, &entry.file)?, traces, policies)
 }
 
 /// The suite's runs: those of its workload, in the order in which they were judged.

@@ -7,15 +7,17 @@ use clap::Subcommand;
 
 use crate::base::words::count as count_of;
 use crate::cli::error::{CliError, Exit};
+use crate::cli::replay;
+use crate::cli::show;
 use crate::cli::terminal::Terminal;
 use crate::cli::tokenizer;
 use crate::cli::traffic::Summary;
 use crate::spec::target::NamedFile;
 use crate::store::files::{FileError, read_bounded};
 use crate::trace::refused::Refused;
-use crate::trace::{self, Format, MAX_BYTES, tokens};
+use crate::trace::{self, Format, MAX_BYTES, Reading, tokens};
 
-/// Workloads from the traffic of production: inspect
+/// Workloads, and the traffic they are made from: inspect, replay, show
 ///
 /// Example: servegate workload inspect trace.csv
 #[derive(clap::Args)]
@@ -27,6 +29,8 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Command {
     Inspect(InspectArgs),
+    Replay(replay::Args),
+    Show(show::ShowArgs),
 }
 
 /// Say what a trace holds: its format and why, rate, bursts, lengths, sessions, shared prompts, faults
@@ -38,9 +42,16 @@ enum Command {
 /// Example: servegate workload inspect conversation.jsonl --json
 #[derive(clap::Args)]
 struct InspectArgs {
+    #[command(flatten)]
+    file: TraceArgs,
+}
+
+/// A trace that is read.
+#[derive(clap::Args)]
+pub(crate) struct TraceArgs {
     /// The trace
     #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    pub(crate) trace: PathBuf,
 
     /// Its format, in place of what it looks like: azure, mooncake, burstgpt, bailian, servegen, vidur, splitwise,
     /// sharegpt, openai-batch, otel or servegate
@@ -56,10 +67,24 @@ struct InspectArgs {
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
     match &args.command {
         Command::Inspect(args) => inspect(args, terminal),
+        Command::Replay(args) => replay::run(args, terminal),
+        Command::Show(args) => show::run(args, terminal),
     }
 }
 
 fn inspect(args: &InspectArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let reading = read(&args.file, terminal)?;
+    let summary = Summary::of(&reading);
+    if terminal.json() {
+        terminal.data_json(&summary)?;
+    } else {
+        terminal.data(summary.render(&args.file.trace.display().to_string()).as_bytes())?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Reads a trace of any format.
+pub(crate) fn read(args: &TraceArgs, terminal: &mut Terminal) -> Result<Reading, CliError> {
     let named = args.tokenizer.as_ref().map(|path| NamedFile {
         path: path.display().to_string(),
         key: "--tokenizer".to_owned(),
@@ -85,13 +110,7 @@ fn inspect(args: &InspectArgs, terminal: &mut Terminal) -> Result<Exit, CliError
         let texts = count_of(missed.get(), "text");
         terminal.warn(&format!("the tokenizer could not count {texts}; their tokens were estimated"));
     }
-    let summary = Summary::of(&reading);
-    if terminal.json() {
-        terminal.data_json(&summary)?;
-    } else {
-        terminal.data(summary.render(&name).as_bytes())?;
-    }
-    Ok(Exit::Success)
+    Ok(reading)
 }
 
 fn refused(error: &Refused) -> CliError {

@@ -23,7 +23,8 @@ pub struct Effect {
     pub baseline: f64,
     /// The candidate's value in the metric's unit.
     pub candidate: f64,
-    /// Candidate against baseline: 0.145 is 14.5 % more of the metric (for shares: the difference).
+    /// Candidate against baseline: 0.145 is 14.5 % more of the metric; the difference in the metric's unit where it is
+    /// compared by difference ([`Metric::is_difference`]).
     pub change: f64,
     /// Lower end of the 90 % two-sided interval of `change`.
     pub low: f64,
@@ -101,11 +102,14 @@ pub fn measure(
                 runs,
                 check,
                 decision,
-                (timeout, Margin { direction: check.metric.direction(), relative: ratio, floor }),
+                (
+                    timeout,
+                    Margin { direction: check.metric.direction(), relative: ratio, floor, start: values::start(check) },
+                ),
             )
         }
         Limit::Within(relative) => {
-            let margin = Margin { direction: Direction::TwoSided, relative, floor: None };
+            let margin = Margin { direction: Direction::TwoSided, relative, floor: None, start: 0.0 };
             ratios(runs, check, decision, (timeout, margin))
         }
     }
@@ -147,7 +151,7 @@ fn ratios(
     let noise = noise(&history, &stored, session_prior(check.metric, usual));
     let samples = Samples { stored: &stored, controls: &controls, candidate: &candidate };
     let compare = if runs.paired { compare_pairs } else { compare };
-    let comparison = compare(&samples, &noise, values::censored(check.metric, timeout));
+    let comparison = compare(&samples, &noise, values::censored(check, timeout));
     Ok(Measured::Ratio(Box::new(Ratio { margin, comparison, fewest })))
 }
 
@@ -165,15 +169,22 @@ fn share(runs: &Selection<'_>, points: f64, alpha: f64) -> Result<Measured, Unme
     Ok(Measured::Share(Share { rates, runs: candidate.len(), attempted, failures }))
 }
 
-/// An estimate in the metric's own unit and direction, with the interval at one-sided level `alpha`.
-pub fn natural(metric: Metric, estimate: &moderated::Effect, alpha: f64) -> Effect {
+/// What a relative change of the value with its start is worth in the terms of [`Effect::change`]: itself, or the value where
+/// the metric is compared by difference.
+pub fn change_scale(metric: Metric, estimate: &moderated::Effect) -> f64 {
+    if metric.is_difference() { estimate.base.exp() } else { 1.0 }
+}
+
+/// The estimate in the metric's own unit and direction, with the interval at one-sided level `alpha`.
+fn natural(metric: Metric, estimate: &moderated::Effect, (margin, alpha): (&Margin, f64)) -> Effect {
     let sign = values::sign(metric);
     let (low, high) = estimate.limits(alpha);
-    let change = |y: f64| (sign * y).exp_m1();
+    let scale = change_scale(metric, estimate);
+    let change = |y: f64| scale * (sign * y).exp_m1();
     let (low, high) = if sign < 0.0 { (high, low) } else { (low, high) };
     Effect {
-        baseline: (sign * estimate.base).exp(),
-        candidate: (sign * (estimate.base + estimate.difference)).exp(),
+        baseline: (sign * estimate.base).exp() - margin.start,
+        candidate: (sign * (estimate.base + estimate.difference)).exp() - margin.start,
         change: change(estimate.difference),
         low: change(low),
         high: change(high),
@@ -184,7 +195,7 @@ impl Measured {
     /// The effect with its 90 % interval (at `alpha = 0.05`), where there is an estimate.
     pub fn effect(&self, metric: Metric, alpha: f64) -> Option<Effect> {
         match self {
-            Self::Ratio(ratio) => ratio.estimate().map(|estimate| natural(metric, estimate, alpha)),
+            Self::Ratio(ratio) => ratio.estimate().map(|estimate| natural(metric, estimate, (&ratio.margin, alpha))),
             Self::Share(Share { rates, .. }) => Some(Effect {
                 baseline: rates.baseline,
                 candidate: rates.candidate,

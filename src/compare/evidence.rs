@@ -6,7 +6,8 @@ use crate::artifact::conditions::Known;
 use crate::artifact::metrics::cell::CellData;
 use crate::artifact::run::{Manifest, Run};
 use crate::base::names::{Condition, Side};
-use crate::plan::request::Plan;
+use crate::plan::request::{Plan, PlannedCell};
+use crate::spec::slice::Slice;
 
 /// The runs of one decision. Nothing here is checked yet: [`crate::compare::rules`] does that.
 #[derive(Clone, Copy, Debug)]
@@ -103,9 +104,14 @@ pub struct Selection<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// What the runs that `usable` accepts measured in `cell`. Without restarts the passes of the baseline's side are one session, controls
+    /// What the runs that `usable` accepts measured in a part of `cell`. Without restarts the passes of the baseline's side are one session, controls
     /// among them. Of a pair both runs count or neither. An earlier run counts where its noise can be the baseline's.
-    pub fn select(&self, cell: &str, usable: impl Fn(&Run) -> bool) -> Selection<'a> {
+    pub fn select(&self, cell: &PlannedCell, slice: &Slice, usable: impl Fn(&Run) -> bool) -> Selection<'a> {
+        let part = cell.numbers(slice);
+        let of = |run: &'a Run| match &part {
+            Some(numbers) => CellData::of(run, &cell.name).part(numbers),
+            None => CellData::of(run, &cell.name),
+        };
         let keep = |runs: &'a [Run]| runs.iter().filter(|run| usable(run)).collect::<Vec<&Run>>();
         let (baseline, controls) = (keep(self.runs(Side::Baseline)), keep(self.controls));
         let candidate = keep(self.candidate);
@@ -118,7 +124,7 @@ impl<'a> Evidence<'a> {
         };
         let alike = |run: &&Run| self.reference().next().is_some_and(|reference| same_noise(reference, run));
         let release = |runs: &&'a [Run]| by_session(keep(runs).into_iter().filter(alike).collect());
-        let data = |runs: Vec<&'a Run>| runs.into_iter().map(|run| CellData::of(run, cell)).collect::<Vec<_>>();
+        let data = |runs: Vec<&'a Run>| runs.into_iter().map(of).collect::<Vec<_>>();
         let sessions = |sessions: Vec<Vec<&'a Run>>| sessions.into_iter().map(data).collect::<Vec<_>>();
         Selection {
             stored: sessions(stored),

@@ -4,7 +4,7 @@ use crate::artifact::metrics::cell::CellData;
 use crate::artifact::metrics::{NoValue, Question};
 use crate::base::names::{Direction, Metric, Scale};
 use crate::base::units::Nanos;
-use crate::spec::policy::Check;
+use crate::spec::policy::{Check, Margin};
 use crate::stats::error_rate::Count;
 
 /// A run's number in one check.
@@ -23,11 +23,26 @@ pub(super) struct Reading {
 pub(super) fn read(cell: &mut CellData<'_>, check: &Check, timeout: Nanos) -> Result<Reading, NoValue> {
     let question = Question { metric: check.metric, statistic: check.statistic, limits: &check.limits, timeout };
     match cell.summary(&question) {
-        Ok(summary) => Ok(Reading { y: sign(check.metric) * summary.value.ln(), values: summary.n }),
+        Ok(summary) => {
+            let start = start(check);
+            // Only a value that may be zero has a start, and below zero it counts as zero.
+            let value = if start > 0.0 { summary.value.max(0.0) + start } else { summary.value };
+            Ok(Reading { y: sign(check.metric) * value.ln(), values: summary.n })
+        }
         Err(NoValue::NoSuccess) if check.metric.scale() == Scale::PerGap => {
             Ok(Reading { y: f64::INFINITY, values: usize::MAX })
         }
         Err(none) => Err(none),
+    }
+}
+
+/// What is added to a value before its logarithm is taken, in the metric's unit: for the slope of TTFT, which may be zero, the
+/// smallest difference that counts. Far above it the logarithm compares ratios, far below it differences (the started
+/// logarithm: Tukey 1977, Exploratory Data Analysis, chapter 3).
+pub(super) fn start(check: &Check) -> f64 {
+    match (check.metric, check.margin) {
+        (Metric::TtftSlope, Margin::Relative { floor: Some(floor), .. }) => floor.as_ms(),
+        _ => 0.0,
     }
 }
 
@@ -40,10 +55,11 @@ pub(super) fn sign(metric: Metric) -> f64 {
     }
 }
 
-/// The `y` that stands for a run among failed requests: the time-out as a latency, or as a rate one token or request
-/// in a time-out.
-pub(super) fn censored(metric: Metric, timeout: Nanos) -> f64 {
-    match metric.scale() {
+/// The `y` that stands for a run among failed requests: the time-out as a latency or as what 1,000 tokens cost, or as a rate one
+/// token or request in a time-out.
+pub(super) fn censored(check: &Check, timeout: Nanos) -> f64 {
+    match check.metric.scale() {
+        _ if check.metric == Metric::TtftSlope => (timeout.as_ms() + start(check)).ln(),
         Scale::PerRequest | Scale::PerGap => timeout.as_ms().ln(),
         Scale::PerRun | Scale::Proportion => timeout.as_secs().ln(),
     }

@@ -52,6 +52,7 @@ impl Codec {
         let record = Record {
             cell: cell.name.clone(),
             request: request.number,
+            class: request.class.as_deref().map(str::to_owned),
             due: stored(exchange.due),
             sent: stored(exchange.sent),
             connect: exchange.connect.map(stored),

@@ -117,6 +117,7 @@ pub(super) fn cell(name: &str, load: Load, warmup: u32, requests: u32) -> Planne
         (0..count)
             .map(|number| PlannedRequest {
                 number,
+                class: None,
                 prompt: PromptRecipe { seed, words: number, prefix: Vec::new(), vocabulary: None },
                 output_tokens: 8,
                 due: load.is_open().then(|| Nanos::from_millis(100 * u64::from(first + number))),

@@ -41,7 +41,8 @@ impl Process {
             self.clock
         };
         Some(match self.load {
-            Load::Closed { .. } | Load::Idle { .. } => return None,
+            // A trace brings its own instants.
+            Load::Closed { .. } | Load::Idle { .. } | Load::Trace => return None,
             Load::Poisson { rate } => after(stream.exponential() / rate),
             // Multiplied, not summed, so that rounding does not add up.
             Load::Constant { rate } => f64::from(number) / rate,

@@ -4,17 +4,25 @@
 //! requests, or another output length leaves all that was planned before as it was.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::plan::lengths::Draws;
+use crate::plan::replay::Traces;
 use crate::plan::request::{Part, Plan, PlannedCell, PlannedRequest, PromptRecipe};
-use crate::plan::{arrivals, fingerprint};
-use crate::spec::workload::{Cell, Load, Phase, SharedPrefix, Workload};
+use crate::plan::{arrivals, fingerprint, mixture, replay};
+use crate::spec::workload::{Cell, Class, Load, Phase, SharedPrefix, Workload};
 
-/// The exact requests of a workload. The same workload always gives the same plan.
+/// The exact requests of a workload that replays no trace. The same workload always gives the same plan.
 pub fn build(workload: &Workload) -> Plan {
-    let cells: Vec<PlannedCell> = workload.cells.iter().map(|cell| plan_cell(cell, workload)).collect();
+    build_with(workload, &Traces::new())
+}
+
+/// The exact requests of a workload. The same workload and traces always give the same plan. A cell has no requests where
+/// its trace is not among `traces`; that a trace has what its cell asks for, [`replay::fit`] has seen to.
+pub fn build_with(workload: &Workload, traces: &Traces) -> Plan {
+    let cells: Vec<PlannedCell> = workload.cells.iter().map(|cell| plan_cell(cell, workload, traces)).collect();
     let fingerprint = fingerprint::of(&cells);
     Plan { workload: workload.name.clone(), seed: workload.seed, caches: workload.caches, cells, fingerprint }
 }
@@ -34,7 +42,27 @@ pub fn order(plan: &Plan, run_seed: u64) -> Vec<usize> {
     lines.concat()
 }
 
-fn plan_cell(cell: &Cell, workload: &Workload) -> PlannedCell {
+fn plan_cell(cell: &Cell, workload: &Workload, traces: &Traces) -> PlannedCell {
+    let [warmup, requests] = match &cell.trace {
+        Some(replay) => {
+            traces.get(&replay.file.path).map_or_else(Default::default, |trace| replay::requests(cell, trace, workload))
+        }
+        None => drawn(cell, workload),
+    };
+    PlannedCell {
+        name: cell.name.clone(),
+        phase: cell.phase,
+        load: cell.load,
+        requests,
+        warmup,
+        max_connections: cell.max_connections,
+        timeout: cell.timeout,
+        stall_timeout: cell.stall_timeout,
+    }
+}
+
+/// Warm-up and measured requests of a cell, drawn from what it says.
+fn drawn(cell: &Cell, workload: &Workload) -> [Vec<PlannedRequest>; 2] {
     let seed = workload.seed;
     let total = cell.warmup.saturating_add(cell.requests);
     let mut due = arrivals::due(cell.load, total, &mut Stream::named(seed, &format!("arrivals/{}", cell.name)));
@@ -43,16 +71,7 @@ fn plan_cell(cell: &Cell, workload: &Workload) -> PlannedCell {
     if let Load::Closed { concurrency } = cell.load {
         put_out_of_step(&mut warmup, concurrency);
     }
-    PlannedCell {
-        name: cell.name.clone(),
-        phase: cell.phase,
-        load: cell.load,
-        requests: Shapes::new(cell, workload, "").requests(0, measured_due),
-        warmup,
-        max_connections: cell.max_connections,
-        timeout: cell.timeout,
-        stall_timeout: cell.stall_timeout,
-    }
+    [warmup, Shapes::new(cell, workload, "").requests(0, measured_due)]
 }
 
 /// Cuts the answer of each slot's first request to another part of its length. Slots that start together
@@ -65,51 +84,76 @@ fn put_out_of_step(warmup: &mut [PlannedRequest], concurrency: u32) {
     }
 }
 
-/// Draws request shapes of one cell.
+/// Draws the requests of one cell, class by class.
 struct Shapes<'a> {
-    cell: &'a Cell,
     vocabulary: Option<u32>,
-    prompt_lengths: Draws<'a>,
-    output_lengths: Draws<'a>,
-    prompts: Stream,
-    groups: Stream,
-    prefixes: Vec<u64>,
+    classes: Vec<Shape<'a>>,
+    order: Stream,
+    shares: &'a [Class],
 }
 
 impl<'a> Shapes<'a> {
-    /// `kind` sets the warm-up's streams apart from the measured requests'. Shared prefixes are common
-    /// to both: warm-up brings the prefix cache to the state in which the cell is measured.
+    /// `kind` sets the warm-up's streams apart from the measured requests'.
     fn new(cell: &'a Cell, workload: &Workload, kind: &str) -> Self {
         let seed = workload.seed;
-        let stream = |purpose: &str| Stream::named(seed, &format!("{kind}{purpose}/{}", cell.name));
-        let mut prefixes = Stream::named(seed, &format!("prefixes/{}", cell.name));
-        let groups = cell.shared_prefix.map_or(0, |shared| shared.groups);
         Self {
-            cell,
             vocabulary: workload.vocabulary,
-            prompt_lengths: Draws::new(&cell.prompt_tokens, stream("lengths")),
-            output_lengths: Draws::new(&cell.output_tokens, stream("output-lengths")),
-            prompts: stream("prompts"),
-            groups: stream("groups"),
-            prefixes: (0..groups).map(|_| prefixes.bits()).collect(),
+            classes: cell.classes.iter().map(|class| Shape::new(&cell.name, class, (seed, kind))).collect(),
+            order: Stream::named(seed, &format!("{kind}classes/{}", cell.name)),
+            shares: &cell.classes,
         }
     }
 
     /// One request per due instant, numbered from `first`.
     fn requests(mut self, first: u32, due: Vec<Option<Nanos>>) -> Vec<PlannedRequest> {
-        (first..).zip(due).map(|(number, due)| self.request(number, due)).collect()
+        let order = mixture::order(self.shares, due.len(), &mut self.order);
+        let mut request = |(number, (due, class)): (u32, (Option<Nanos>, usize))| {
+            Some(self.classes.get_mut(class)?.request(number, due, self.vocabulary))
+        };
+        (first..).zip(due.into_iter().zip(order)).filter_map(&mut request).collect()
+    }
+}
+
+/// Draws request shapes of one class.
+struct Shape<'a> {
+    name: Option<Arc<str>>,
+    prompt_lengths: Draws<'a>,
+    output_lengths: Draws<'a>,
+    prompts: Stream,
+    groups: Stream,
+    prefixes: Vec<u64>,
+    /// Length of a prefix.
+    shared: u32,
+}
+
+impl<'a> Shape<'a> {
+    /// A class has streams named after it, so that one class more leaves the draws of the others as they were. Shared
+    /// prefixes are common to warm-up and measured requests: warm-up brings the prefix cache to the state in which the
+    /// cell is measured.
+    fn new(cell: &str, class: &'a Class, (seed, kind): (u64, &str)) -> Self {
+        let place = class.name.as_ref().map_or_else(|| cell.to_owned(), |class| format!("{cell}/{class}"));
+        let stream = |purpose: &str| Stream::named(seed, &format!("{kind}{purpose}/{place}"));
+        let mut prefixes = Stream::named(seed, &format!("prefixes/{place}"));
+        let SharedPrefix { groups, tokens } = class.shared_prefix.unwrap_or(SharedPrefix { groups: 0, tokens: 0 });
+        Self {
+            name: class.name.as_deref().map(Arc::from),
+            prompt_lengths: Draws::new(&class.prompt_tokens, stream("lengths")),
+            output_lengths: Draws::new(&class.output_tokens, stream("output-lengths")),
+            prompts: stream("prompts"),
+            groups: stream("groups"),
+            prefixes: (0..groups).map(|_| prefixes.bits()).collect(),
+            shared: tokens,
+        }
     }
 
-    fn request(&mut self, number: u32, due: Option<Nanos>) -> PlannedRequest {
+    fn request(&mut self, number: u32, due: Option<Nanos>, vocabulary: Option<u32>) -> PlannedRequest {
         let words = self.prompt_lengths.next();
-        let prefix = self.cell.shared_prefix.and_then(|SharedPrefix { tokens, .. }| {
-            let seed = *self.groups.choose(&self.prefixes)?;
-            Some(Part { seed, words: tokens.min(words) })
-        });
-        let prefix = prefix.into_iter().collect();
+        let prefix = if self.prefixes.is_empty() { None } else { self.groups.choose(&self.prefixes).copied() };
+        let prefix = prefix.map(|seed| Part { seed, words: self.shared.min(words) }).into_iter().collect();
         PlannedRequest {
             number,
-            prompt: PromptRecipe { seed: self.prompts.bits(), words, prefix, vocabulary: self.vocabulary },
+            class: self.name.clone(),
+            prompt: PromptRecipe { seed: self.prompts.bits(), words, prefix, vocabulary },
             output_tokens: self.output_lengths.next(),
             due,
         }
@@ -133,9 +177,11 @@ mod tests {
             load,
             requests: 40,
             warmup: 8,
-            prompt_tokens: Lengths::Uniform { min: 16, max: 64 },
-            output_tokens: Lengths::LogNormal { median: 100.0, sigma: 0.5, min: 10, max: 500 },
-            shared_prefix: None,
+            trace: None,
+            classes: vec![Class::only(
+                Lengths::Uniform { min: 16, max: 64 },
+                Lengths::LogNormal { median: 100.0, sigma: 0.5, min: 10, max: 500 },
+            )],
             max_connections: None,
             timeout: Nanos::from_secs(60),
             stall_timeout: Nanos::from_secs(10),
@@ -148,7 +194,8 @@ mod tests {
 
     fn small() -> Workload {
         let closed = cell("c8", Load::Closed { concurrency: 8 });
-        let shared = Cell { shared_prefix: Some(SharedPrefix { groups: 3, tokens: 12 }), ..closed.clone() };
+        let mut shared = closed.clone();
+        shared.classes[0].shared_prefix = Some(SharedPrefix { groups: 3, tokens: 12 });
         workload(
             1,
             vec![
@@ -182,7 +229,7 @@ mod tests {
     #[test]
     fn the_first_answers_of_a_closed_loop_end_one_after_the_other() {
         let mut workload = small();
-        workload.cells[0].output_tokens = Lengths::Fixed(80);
+        workload.cells[0].classes[0].output_tokens = Lengths::Fixed(80);
         let plan = build(&workload);
         let lengths: Vec<u32> = plan.cells[0].warmup.iter().map(|request| request.output_tokens).collect();
         assert_eq!(lengths, [10, 20, 30, 40, 50, 60, 70, 80]);
@@ -218,7 +265,7 @@ mod tests {
         let plan = build(&small());
         let mut fewer = small();
         fewer.cells.remove(0);
-        fewer.cells[0].output_tokens = Lengths::Fixed(9);
+        fewer.cells[0].classes[0].output_tokens = Lengths::Fixed(9);
         fewer.cells[0].requests = 20;
         let other = build(&fewer);
         let prompts = |cell: &PlannedCell| cell.requests.iter().take(20).map(|r| r.prompt.clone()).collect::<Vec<_>>();
@@ -241,7 +288,7 @@ mod tests {
             |cell| cell.load = Load::Closed { concurrency: 9 },
             |cell| cell.requests += 1,
             |cell| cell.warmup += 1,
-            |cell| cell.output_tokens = Lengths::Fixed(5),
+            |cell| cell.classes[0].output_tokens = Lengths::Fixed(5),
             |cell| cell.timeout = Nanos::from_secs(61),
             |cell| cell.stall_timeout = Nanos::from_secs(11),
         ];

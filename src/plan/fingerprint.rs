@@ -1,7 +1,7 @@
 //! The fingerprint of a plan: SHA-256 over everything that is sent and when.
 //!
 //! It covers the text generator and its words, and for each cell its name, load, limits and requests
-//! (prompt recipe, output length, due instant). A phase is known by its name, and phases of a cell have one
+//! (prompt recipe, output length, due instant, class). A phase is known by its name, and phases of a cell have one
 //! order, so a time line needs nothing more. It leaves out the order of the cells, because a run
 //! visits them in an order of its own; and the workload's name, description and seed, because they
 //! reach the target only through the requests.
@@ -17,6 +17,9 @@ const GENERATOR: &str = "servegate-plan/1";
 
 /// The version of everything between a recipe and token ids.
 const TOKEN_IDS: &str = "/token_ids/1";
+
+/// What stands before the name of a request's class.
+const CLASS: &str = "/class";
 
 /// The fingerprint of these cells.
 pub(super) fn of(cells: &[PlannedCell]) -> Digest {
@@ -65,6 +68,7 @@ fn load(load: Load) -> Vec<u64> {
         }
         Load::OnOff { rate, on, off } => vec![7, rate.to_bits(), on.0, off.0],
         Load::Idle { pause } => vec![8, pause.0],
+        Load::Trace => vec![9],
     }
 }
 
@@ -78,6 +82,11 @@ fn add_request(hasher: &mut Hasher, request: &PlannedRequest) {
         add(hasher, &[part.seed, u64::from(part.words)]);
     }
     add(hasher, &[u64::from(request.output_tokens), due[0], due[1]]);
+    if let Some(class) = &request.class {
+        // Of a cell all requests have a class or none has, so that this is not the next request.
+        hasher.field(CLASS.as_bytes());
+        hasher.field(class.as_bytes());
+    }
     if let Some(vocabulary) = prompt.vocabulary {
         // Of a workload all prompts are ids or none is, so that this is not the next request.
         hasher.field(TOKEN_IDS.as_bytes());

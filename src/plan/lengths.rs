@@ -2,9 +2,8 @@
 //! each twentieth of the distribution, in random order. Any part of a run then sees the same mix of
 //! lengths, so that a trend inside a run speaks of the target and not of the plan.
 
-use statrs::distribution::{ContinuousCDF as _, Normal};
-
 use crate::base::rng::Stream;
+use crate::plan::normal;
 use crate::spec::workload::Lengths;
 
 /// Requests in which every part of the distribution occurs once.
@@ -44,6 +43,8 @@ fn quantile(lengths: &Lengths, at: f64) -> u32 {
         }
         Lengths::LogNormal { median, sigma, min, max } => whole(log_normal(*median, *sigma, (*min, *max), at).round()),
         Lengths::Table(rows) => pick(rows, at),
+        // The trace tells it.
+        Lengths::Traced => 1,
     }
 }
 
@@ -51,13 +52,14 @@ fn quantile(lengths: &Lengths, at: f64) -> u32 {
 /// them, the nearer bound.
 fn log_normal(median: f64, sigma: f64, bounds: (u32, u32), at: f64) -> f64 {
     let (low, high) = (f64::from(bounds.0), f64::from(bounds.1).max(f64::from(bounds.0)));
-    let Ok(normal) = Normal::new(median.ln(), sigma) else { return median.clamp(low, high) };
-    let (from, to) = (normal.cdf(low.ln()), normal.cdf(high.ln()));
+    let middle = libm::log(median);
+    let share_below = |length: f64| normal::cdf((libm::log(length) - middle) / sigma);
+    let (from, to) = (share_below(low), share_below(high));
     let share = from + at * (to - from);
     if to - from < 1e-12 || share <= 0.0 || share >= 1.0 {
         return if median < low { low } else { median.clamp(low, high) };
     }
-    normal.inverse_cdf(share).exp().clamp(low, high)
+    libm::exp(middle + sigma * normal::quantile(share)).clamp(low, high)
 }
 
 /// The row of a table at a share of the total weight.

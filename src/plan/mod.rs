@@ -7,10 +7,13 @@ mod arrivals_tests;
 mod builder;
 mod fingerprint;
 mod lengths;
+mod mixture;
+mod normal;
 pub mod prompt;
+pub mod replay;
 pub mod request;
 mod salt;
 mod vocabulary;
 
-pub use builder::{build, order};
+pub use builder::{build, build_with, order};
 pub use salt::RunName;

@@ -1,9 +1,13 @@
 //! The plan and its requests.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use crate::base::digest::Digest;
 use crate::base::names::Caches;
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
+use crate::spec::slice::Slice;
 use crate::spec::workload::{Load, Phase};
 
 /// The exact list of requests of one workload.
@@ -50,6 +54,20 @@ impl PlannedCell {
         Phase::cell(&self.name) == Phase::cell(&other.name)
     }
 
+    /// The classes of its measured requests, by name; empty where it has none.
+    pub fn classes(&self) -> BTreeSet<&str> {
+        self.requests.iter().filter_map(|request| request.class.as_deref()).collect()
+    }
+
+    /// The numbers of the measured requests of a part of the cell; none for all of them.
+    pub fn numbers(&self, slice: &Slice) -> Option<BTreeSet<u32>> {
+        let belongs = |request: &&PlannedRequest| {
+            slice.class.as_deref().is_none_or(|class| request.class.as_deref() == Some(class))
+                && slice.context.is_none_or(|context| context.holds(request.prompt.words))
+        };
+        (!slice.is_whole()).then(|| self.requests.iter().filter(belongs).map(|request| request.number).collect())
+    }
+
     /// The `n`-th request of an endless supply that holds a closed loop's load until the last measured
     /// request has ended: the measured shapes over again, with new words. None in a cell without requests.
     pub fn filler(&self, n: u32) -> Option<PlannedRequest> {
@@ -57,7 +75,7 @@ impl PlannedCell {
         let shape = self.requests.get(usize::try_from(n).ok()?.checked_rem(self.requests.len())?)?;
         let seed = Stream::named(shape.prompt.seed, &format!("filler/{n}")).bits();
         let prompt = PromptRecipe { seed, ..shape.prompt.clone() };
-        Some(PlannedRequest { number: planned.saturating_add(n), prompt, due: None, ..*shape })
+        Some(PlannedRequest { number: planned.saturating_add(n), prompt, due: None, ..shape.clone() })
     }
 }
 
@@ -66,6 +84,8 @@ impl PlannedCell {
 pub struct PlannedRequest {
     /// Number in its cell: measured requests from 0, then the warm-up's, then the fillers'.
     pub number: u32,
+    /// Its class, in a cell that has some.
+    pub class: Option<Arc<str>>,
     /// Recipe of the prompt.
     pub prompt: PromptRecipe,
     /// Output tokens to ask for.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::names::{Direction, Metric, Scale, Statistic};
+use crate::base::names::{Direction, Metric, Statistic};
 use crate::report::format;
 use crate::verdict::judgement::{Effect, Judgement};
 
@@ -77,7 +77,7 @@ pub struct Row {
     pub statistic: Statistic,
     /// One for each column; none where there is no effect.
     pub cells: Vec<Option<(Effect, Mark)>>,
-    /// The mean over the cells (geometric for ratios, arithmetic for shares): **never used for a
+    /// The mean over the cells (geometric for ratios, arithmetic for differences): **never used for a
     /// verdict**, shown to make plain what it would have hidden. NaN when a change is not finite.
     pub mean: f64,
     /// What to say when the interval of one cell shows the opposite of another's.
@@ -165,7 +165,7 @@ fn row(metric: Metric, statistic: Statistic, cells: &Cells<'_>, columns: &[Colum
 }
 
 fn mean(metric: Metric, changes: impl Iterator<Item = f64>) -> f64 {
-    let share = metric.scale() == Scale::Proportion;
+    let share = metric.is_difference();
     let (sum, n) = changes.fold((0.0, 0.0), |(sum, n), x| (sum + if share { x } else { x.ln_1p() }, n + 1.0));
     let mean: f64 = if share { sum / n } else { (sum / n).exp_m1() };
     if mean.is_finite() { mean } else { f64::NAN }

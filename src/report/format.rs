@@ -32,7 +32,7 @@ pub fn value(metric: Metric, x: f64) -> String {
     if x.is_nan() {
         MISSING.to_owned()
     } else if metric.scale() == Scale::Proportion {
-        format!("{} %", unsigned(x * 100.0))
+        format!("{} %", unsigned(metric, x))
     } else {
         format!("{} {}", number(x), metric.unit())
     }
@@ -40,18 +40,18 @@ pub fn value(metric: Metric, x: f64) -> String {
 
 /// A change of the metric: `+14.5 %`; for shares a difference in points, `+1.2 pp`.
 pub fn change(metric: Metric, x: f64) -> String {
-    if x.is_nan() { MISSING.to_owned() } else { format!("{} {}", signed(x * 100.0), change_unit(metric)) }
+    if x.is_nan() { MISSING.to_owned() } else { format!("{} {}", signed(metric, x), metric.change_unit()) }
 }
 
 /// The 90 % interval of a change, in the unit of [`change`]: `[+12.1, +16.9]`.
-pub fn interval(low: f64, high: f64) -> String {
-    format!("[{}, {}]", signed(low * 100.0), signed(high * 100.0))
+pub fn interval(metric: Metric, low: f64, high: f64) -> String {
+    format!("[{}, {}]", signed(metric, low), signed(metric, high))
 }
 
 /// A size of harm, such as a margin: `5.0 %` or `1.0 pp`.
 pub fn harm(metric: Metric, x: Option<f64>) -> String {
     match x {
-        Some(x) if !x.is_nan() => format!("{} {}", unsigned(x * 100.0), change_unit(metric)),
+        Some(x) if !x.is_nan() => format!("{} {}", unsigned(metric, x), metric.change_unit()),
         _ => MISSING.to_owned(),
     }
 }
@@ -66,25 +66,22 @@ pub fn p_value(p: Option<f64>) -> String {
     }
 }
 
-/// The unit of a change: percent, or percentage points for shares.
-pub fn change_unit(metric: Metric) -> &'static str {
-    if metric.scale() == Scale::Proportion { "pp" } else { "%" }
-}
-
-/// One decimal and always a sign, but no sign for what rounds to zero.
-fn signed(percent: f64) -> String {
-    if percent.is_nan() {
+/// One decimal, or two where it is no share, and always a sign, but no sign for what rounds to zero.
+fn signed(metric: Metric, change: f64) -> String {
+    let (shown, places) = metric.change_shown(change);
+    if shown.is_nan() {
         return MISSING.to_owned();
     }
-    if percent.is_finite() && percent.abs() >= 1e6 {
-        return format!("{percent:+.1e}");
+    if shown.is_finite() && shown.abs() >= 1e6 {
+        return format!("{shown:+.1e}");
     }
-    let text = format!("{percent:+.1}");
-    if matches!(text.as_str(), "+0.0" | "-0.0") { "0.0".to_owned() } else { text }
+    let text = format!("{shown:+.places$}");
+    let size = text.trim_start_matches(['+', '-']);
+    if size.bytes().all(|b| matches!(b, b'0' | b'.')) { size.to_owned() } else { text }
 }
 
-fn unsigned(percent: f64) -> String {
-    signed(percent).trim_start_matches('+').to_owned()
+fn unsigned(metric: Metric, change: f64) -> String {
+    signed(metric, change).trim_start_matches('+').to_owned()
 }
 
 #[cfg(test)]
@@ -122,7 +119,10 @@ mod tests {
         assert_eq!(change(Metric::ErrorRate, 0.012), "+1.2 pp");
         assert_eq!(change(Metric::Tpot, f64::INFINITY), "+inf %");
         assert_eq!(change(Metric::Tpot, 1e300), "+1.0e302 %");
-        assert_eq!(interval(0.121, f64::NAN), "[+12.1, n/a]");
+        assert_eq!(interval(Metric::Tpot, 0.121, f64::NAN), "[+12.1, n/a]");
+        assert_eq!(change(Metric::TtftSlope, 1.254), "+1.25 ms/1k tokens");
+        assert_eq!(change(Metric::TtftSlope, -0.001), "0.00 ms/1k tokens");
+        assert_eq!(harm(Metric::TtftSlope, Some(2.0)), "2.00 ms/1k tokens");
         assert_eq!(harm(Metric::Tpot, Some(0.05)), "5.0 %");
         assert_eq!(harm(Metric::ErrorRate, None), "n/a");
     }

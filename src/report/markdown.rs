@@ -132,7 +132,7 @@ fn effect_row(row: &Row) -> String {
     let cell = |cell: &Option<(Effect, Mark)>| {
         let Some((effect, mark)) = cell else { return format::MISSING.to_owned() };
         let change = format::change(row.metric, effect.change);
-        format!("{change} {} {}", format::interval(effect.low, effect.high), mark.id())
+        format!("{change} {} {}", format::interval(row.metric, effect.low, effect.high), mark.id())
     };
     let cells: Vec<String> = row.cells.iter().map(cell).collect();
     format!("| {} | {} |\n", code(&row.name()), cells.join(" | "))

@@ -158,7 +158,7 @@ fn cell_texts(row: &Row, cell: Option<(Effect, Mark)>) -> [String; 2] {
         || [format::MISSING.to_owned(), String::new()],
         |(effect, mark)| {
             let change = format!("{} {}", format::change(row.metric, effect.change), mark.id());
-            [change, format::interval(effect.low, effect.high)]
+            [change, format::interval(row.metric, effect.low, effect.high)]
         },
     )
 }

@@ -211,7 +211,10 @@ impl<'a> CheckView<'a> {
 
     /// Its interval: `[+12.1, +16.9]`.
     pub fn interval(&self) -> String {
-        self.check.effect.map_or_else(|| format::MISSING.to_owned(), |effect| format::interval(effect.low, effect.high))
+        self.check.effect.map_or_else(
+            || format::MISSING.to_owned(),
+            |effect| format::interval(self.check.metric, effect.low, effect.high),
+        )
     }
 
     /// The margin: `5.0 %`, or `28.3 % (floor 5 ms)` where its floor is in force.

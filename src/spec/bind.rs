@@ -8,8 +8,9 @@ use crate::spec::document::Reading;
 use crate::spec::findings::{Fault, Findings, Mark};
 use crate::spec::load::Phase;
 use crate::spec::policy::{Check, Policy};
+use crate::spec::slice::Slice;
 use crate::spec::text::{escape, list, nearest, quote};
-use crate::spec::workload::{Cell, Workload};
+use crate::spec::workload::{Cell, Class, Workload};
 
 /// A policy as written, as far as it could be read, with all findings so far. [`PolicyDraft::bind`] is the only
 /// way to a [`Policy`].
@@ -131,11 +132,19 @@ impl<'w> Binding<'w> {
         match &entry.cells {
             None => {}
             Some(Cells::All) => {
-                let mut cells = self.workload.cells.iter().filter(|cell| cell.phase == phase).peekable();
-                if cells.peek().is_none() {
+                let cells = || self.workload.cells.iter().filter(|cell| cell.phase == phase);
+                if cells().next().is_none() {
                     findings.error(&entry.at, &entry.path, no_phase(phase, "no cell of the workload has"));
                 }
-                for cell in cells {
+                let slice = entry.check.as_ref().map(|check| &check.slice);
+                let having: Vec<&Cell> =
+                    cells().filter(|cell| slice.is_none_or(|slice| no_slice(slice, &[*cell]).is_none())).collect();
+                if having.is_empty()
+                    && let Some(fault) = slice.and_then(|slice| no_slice(slice, &cells().collect::<Vec<_>>()))
+                {
+                    findings.error(&entry.at, &entry.path, fault);
+                }
+                for cell in having {
                     self.check(entry, cell, (&entry.at, &entry.path), findings);
                 }
             }
@@ -160,6 +169,10 @@ impl<'w> Binding<'w> {
 
     fn check(&mut self, entry: &Entry, cell: &Cell, (at, path): (&Mark, &str), findings: &mut Findings) {
         let Some(check) = entry.check.clone().filter(|_| entry.is_right()) else { return };
+        if let Some(fault) = no_slice(&check.slice, &[cell]) {
+            findings.error(at, path, fault);
+            return;
+        }
         let mut check = Check { cell: cell.name.clone(), ..check };
         let id = check.id();
         if let Some(line) = self.ids.get(&id) {
@@ -200,27 +213,86 @@ fn unknown_cell(name: &str, workload: &Workload) -> Fault {
     Fault::new("unknown-cell", message, help)
 }
 
+/// The classes of a cell that a check is about.
+fn classes<'c>(check: &'c Check, cell: &'c Cell) -> impl Iterator<Item = (&'c Class, u32)> {
+    let wanted = check.slice.class.as_deref();
+    let of_check = move |class: &Class| wanted.is_none() || class.name.as_deref() == wanted;
+    cell.classes.iter().zip(cell.class_counts()).filter(move |(class, _)| of_check(class))
+}
+
+/// Measured requests of a check that are sure to be asked for answers of two tokens or more.
+fn long_answers(check: &Check, cell: &Cell) -> u64 {
+    let long = |class: &Class| class.output_tokens.least() >= 2;
+    let drawn = || classes(check, cell).filter(|(class, _)| long(class)).map(|(_, requests)| u64::from(requests)).sum();
+    cell.trace.as_ref().map_or_else(drawn, |trace| trace.long_answers.into())
+}
+
+/// Gaps between tokens that the measured requests of a check are sure to have.
+fn least_gaps(check: &Check, cell: &Cell) -> u64 {
+    let gaps = |class: &Class| u64::from(class.output_tokens.least().saturating_sub(1));
+    let drawn = || classes(check, cell).map(|(class, requests)| u64::from(requests).saturating_mul(gaps(class))).sum();
+    cell.trace.as_ref().map_or_else(drawn, |trace| trace.least_gaps)
+}
+
+/// No cell has such a part.
+fn no_slice(slice: &Slice, cells: &[&Cell]) -> Option<Fault> {
+    let which = || list(cells.iter().map(|cell| cell.name.as_str()));
+    if let Some(class) = &slice.class
+        && !cells.iter().any(|cell| cell.class(class).is_some())
+    {
+        let all = cells.iter().flat_map(|cell| &cell.classes);
+        let mut known: Vec<&str> = all.filter_map(|class| class.name.as_deref()).collect();
+        known.sort_unstable();
+        known.dedup();
+        let help = match (known.as_slice(), nearest(class, known.iter().copied())) {
+            ([], _) => "remove `class`, or give the cell `classes`".to_owned(),
+            (_, Some(near)) => format!("did you mean `{near}`?"),
+            (_, None) => format!("the classes there are {}", list(known.iter().copied())),
+        };
+        let message = format!("{} is no class of {}", quote(class), which());
+        return Some(Fault::new("unknown-class", message, help));
+    }
+    let range = slice.context?;
+    let wanted = slice.class.as_deref();
+    let reached =
+        |class: &Class| (wanted.is_none() || class.name.as_deref() == wanted) && class.prompt_tokens.reaches(range);
+    (!cells.iter().any(|cell| cell.classes.iter().any(reached))).then(|| {
+        let message = format!("no prompt of {} has a length in `{range}`", which());
+        Fault::new("impossible-check", message, "choose a range in which there are `prompt_tokens`")
+    })
+}
+
 /// Times between tokens need two tokens.
 fn undefined(check: &Check, cell: &Cell) -> Option<Fault> {
-    (check.metric.needs_two_tokens() && cell.output_tokens.least() < 2).then(|| {
+    (check.metric.needs_two_tokens() && long_answers(check, cell) == 0).then(|| {
         let message =
-            format!("`{}` needs two output tokens, and cell {} may have one", check.metric, quote(&cell.name));
+            format!("`{}` needs two output tokens, and {} may have one", check.metric, quote(&check.subject()));
         Fault::new("impossible-check", message, "make the cell's `output_tokens` longer, or use `e2e`")
     })
 }
 
 /// Too few values for the statistic to decide anything (`docs/statistics.md` section 2).
 fn undecidable(check: &Check, cell: &Cell) -> Option<Fault> {
-    let requests = u64::from(cell.requests);
+    // How many prompts have a length is only known of the plan; `servegate check` counts them there.
+    let requests: u64 = classes(check, cell).map(|(_, requests)| u64::from(requests)).sum();
     let planned = match check.metric.scale() {
+        Scale::PerRequest if check.metric.needs_two_tokens() => long_answers(check, cell),
         Scale::PerRequest | Scale::PerRun | Scale::Proportion => requests,
-        Scale::PerGap => requests.saturating_mul(u64::from(cell.output_tokens.least().saturating_sub(1))),
+        Scale::PerGap => least_gaps(check, cell),
     };
     let needed = u64::try_from(check.statistic.floor()).unwrap_or(u64::MAX);
     (planned < needed).then(|| {
-        let (values, id) = (if planned == requests { "requests" } else { "token gaps" }, check.id());
-        let message =
-            format!("{} needs {needed} {values} in a run to decide anything, and the cell plans {planned}", quote(&id));
+        let values = match check.metric.scale() {
+            Scale::PerGap => "token gaps",
+            Scale::PerRequest if check.metric.needs_two_tokens() => "requests with two output tokens",
+            Scale::PerRequest | Scale::PerRun | Scale::Proportion => "requests",
+        };
+        let id = check.id();
+        let message = format!(
+            "{} needs {needed} {values} in a run to decide anything, and {} plans {planned}",
+            quote(&id),
+            if check.slice.class.is_some() { "the class" } else { "the cell" }
+        );
         Fault::new(
             "too-few-requests",
             message,

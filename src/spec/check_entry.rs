@@ -10,6 +10,7 @@ use crate::spec::policy::{Check, Margin};
 use crate::spec::policy_file::default_role;
 use crate::spec::scalar::{self, Amount, Objective};
 use crate::spec::shape::{Field, Kind, Need, Object};
+use crate::spec::slice::{self, Slice};
 use crate::spec::text::{list, quote};
 use crate::spec::view::View;
 
@@ -38,6 +39,18 @@ pub(super) static CHECK: Object = Object {
             doc: "the part of the cells' time lines that is judged; with `cells: all`, of those that have it",
         },
         Field {
+            name: "class",
+            kind: Kind::Name,
+            need: Need::Optional,
+            doc: "only the requests of this class of the cells; with `cells: all`, of those that have it",
+        },
+        Field {
+            name: "context",
+            kind: Kind::Context,
+            need: Need::Optional,
+            doc: "only requests whose planned prompt has so many tokens: `8k-32k` (up to 31999), `8k-` or `-2k`",
+        },
+        Field {
             name: "at_most",
             kind: Kind::Amount,
             need: Need::Optional,
@@ -53,7 +66,7 @@ pub(super) static CHECK: Object = Object {
             name: "floor",
             kind: Kind::Duration { min: "1us", max: "10s" },
             need: Need::Optional,
-            doc: "for times: a smaller difference never counts; the margin is the larger of the two",
+            doc: "for times, and for ttft_slope (per 1,000 tokens): a smaller difference never counts; the margin is the larger of the two",
         },
         Field {
             name: "warn_at",
@@ -130,15 +143,20 @@ fn check(view: &View<'_>, findings: &mut Findings) -> Option<Check> {
     if margin.is_some() {
         wide(view, findings);
     }
-    let warn_at = margin.map(|margin| warn_at(margin, view, findings));
+    let warn_at = margin.map(|margin| warn_at(metric, margin, view, findings));
     let objective = objective(metric, view, findings);
     let limits = limits(metric, view, findings);
     let role = view.name("role", Role::from_id);
+    let (class, context) = (view.text("class"), view.read("context", slice::context));
+    if (view.has("class") && class.is_none()) || (view.has("context") && context.is_none()) {
+        return None;
+    }
     let (statistic, margin) = (statistic?, margin?);
     Some(Check {
         metric,
         statistic,
         cell: String::new(),
+        slice: Slice { class, context },
         margin,
         warn_at: warn_at?.ok()?,
         objective: objective.ok()?,
@@ -215,7 +233,13 @@ fn wide(view: &View<'_>, findings: &mut Findings) {
 /// The margin in the form that the metric needs; every wrong form is explained.
 fn margin(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Option<Margin> {
     let floor = view.read("floor", scalar::duration);
-    if view.has("floor") && !metric.is_time() {
+    if metric == Metric::TtftSlope && !view.has("floor") {
+        let message = "a slope may be near zero, where no percentage of it means anything";
+        let help = "add `floor: 2ms`: the difference per 1,000 tokens that still is harmless";
+        misfit("floor", Fault::new("missing-key", message, help), view, findings);
+        return None;
+    }
+    if view.has("floor") && !metric.is_time() && metric != Metric::TtftSlope {
         let message = format!("`floor` is a time, and `{metric}` is not one");
         misfit("floor", Fault::new("wrong-margin", message, "remove `floor`"), view, findings);
     }
@@ -291,7 +315,7 @@ const fn most(direction: Direction) -> f64 {
 /// A value that the findings already explain.
 struct Refused;
 
-fn warn_at(margin: Margin, view: &View<'_>, findings: &mut Findings) -> Result<Option<f64>, Refused> {
+fn warn_at(metric: Metric, margin: Margin, view: &View<'_>, findings: &mut Findings) -> Result<Option<f64>, Refused> {
     if !view.has("warn_at") {
         return Ok(None);
     }
@@ -300,7 +324,9 @@ fn warn_at(margin: Margin, view: &View<'_>, findings: &mut Findings) -> Result<O
         Margin::Points(points) => (points, true),
     };
     let amount = view.read("warn_at", scalar::amount).ok_or(Refused)?;
-    let fault = if matches!(amount, Amount::Points(_)) != points {
+    let fault = if metric == Metric::TtftSlope {
+        Fault::new("wrong-margin", format!("`{metric}` has no `warn_at`"), "remove `warn_at`")
+    } else if matches!(amount, Amount::Points(_)) != points {
         Fault::new("wrong-unit", "`warn_at` has another unit than the margin", "use the margin's unit")
     } else if amount.value() >= limit {
         Fault::new(
@@ -328,11 +354,12 @@ fn objective(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Result
 
 /// An objective in the unit of its metric.
 pub(super) fn in_unit(metric: Metric, objective: Objective) -> Result<f64, Fault> {
-    if objective.unit == metric.unit() {
+    // The time that 1,000 tokens may cost.
+    if objective.unit == metric.unit() || (metric == Metric::TtftSlope && objective.unit == "ms") {
         return Ok(objective.value);
     }
     let right = match metric.unit() {
-        "ms" => "a time, for example `800ms`",
+        "ms" | "ms/1k tokens" => "a time, for example `800ms`",
         "share" => "a percentage, for example `1%`",
         "tokens/s" => "for example `2000 tokens/s`",
         "requests/s" => "for example `9 requests/s`",

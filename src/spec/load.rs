@@ -57,6 +57,8 @@ pub enum Load {
         /// Time without.
         off: Nanos,
     },
+    /// Open loop: the instants of a recorded trace.
+    Trace,
     /// One request at a time, each due after the target had nothing to do for a while.
     Idle {
         /// The silence before each request.
@@ -88,13 +90,14 @@ impl Load {
             | Self::Gamma { .. }
             | Self::Ramp { .. }
             | Self::Bursts { .. }
-            | Self::OnOff { .. } => true,
+            | Self::OnOff { .. }
+            | Self::Trace => true,
         }
     }
 
-    /// Whether the load at the end is another than at the start, so that no steady state is to be expected.
+    /// Whether the load at the end may be another than at the start, so that no steady state is to be expected.
     pub const fn is_trending(self) -> bool {
-        matches!(self, Self::Ramp { .. })
+        matches!(self, Self::Ramp { .. } | Self::Trace)
     }
 }
 

@@ -34,6 +34,13 @@ pub(super) const CAPACITY: Field = Field {
     doc: "what `rate: 70% of capacity` is a share of: the rate that `servegate capacity` found",
 };
 
+pub(super) const TRACE: Field = Field {
+    name: "trace",
+    kind: Kind::RelativePath,
+    need: Need::Optional,
+    doc: "open loop: requests arrive when those of this recorded trace did, with its lengths; see \"Traces\"",
+};
+
 pub(super) const ARRIVALS: Field = Field {
     name: "arrivals",
     kind: Kind::Either(&Kind::Choice(arrivals), &Kind::Object(&ARRIVAL_PROCESS)),
@@ -263,10 +270,12 @@ pub(super) const fn default_warmup(load: Load) -> u32 {
 /// The load of a mapping with `concurrency`, or `rate` and `arrivals`. `capacity` is the workload's, in requests per second.
 pub(super) fn load(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) -> Option<Load> {
     if view.has("arrivals") && !view.has("rate") {
-        let message = "`arrivals` says how requests arrive at a `rate`; a closed loop has no arrivals";
-        let fault =
-            Fault::new("conflicting-keys", message, "remove `arrivals`, or use `rate` in place of `concurrency`");
+        let message = "`arrivals` says how requests arrive at a `rate`, and there is none";
+        let fault = Fault::new("conflicting-keys", message, "remove `arrivals`, or use `rate`");
         findings.error(&view.at("arrivals"), &view.key("arrivals"), fault);
+    }
+    if view.has(TRACE.name) {
+        return Some(Load::Trace);
     }
     if view.has("concurrency") {
         return view.count("concurrency").map(|concurrency| Load::Closed { concurrency });

@@ -7,12 +7,14 @@
 
 mod lengths_file;
 pub mod policy;
+pub mod slice;
 pub mod slo;
 pub mod target;
 pub mod workload;
 
 mod bind;
 mod check_entry;
+mod class_file;
 mod config_file;
 mod document;
 mod findings;
@@ -25,6 +27,7 @@ mod scalar;
 mod schema;
 mod shape;
 mod text;
+mod trace_file;
 mod value;
 mod view;
 mod workload_file;
@@ -38,6 +41,6 @@ pub use config_file::read_config;
 pub use document::{FileKind, Reading, kind_of};
 pub use picture::render;
 pub use policy_file::{default_role, read_policy};
-pub use scalar::{WrongOption, check_url};
+pub use scalar::{WrongOption, check_url, read_duration, read_rate};
 pub use schema::schema;
 pub use workload_file::read_workload;

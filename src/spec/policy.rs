@@ -3,6 +3,7 @@
 use crate::base::diagnostic::Place;
 use crate::base::names::{Condition, Metric, Role, Statistic};
 use crate::base::units::Nanos;
+use crate::spec::slice::Slice;
 
 /// A validated policy file.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +60,8 @@ pub struct Check {
     pub statistic: Statistic,
     /// Name of a cell of the workload.
     pub cell: String,
+    /// Which of the cell's requests; by default all.
+    pub slice: Slice,
     /// How much worse the candidate may be.
     pub margin: Margin,
     /// From this harm on a passing check is a `warn`, as a share (0.03 for 3 %).
@@ -74,9 +77,14 @@ pub struct Check {
 }
 
 impl Check {
-    /// The stable name in every output: `tpot.p50@c8`, `throughput@c8`.
+    /// The stable name in every output: `tpot.p50@c8`, `throughput@c8`, `stall.p90@mixed:chat`.
     pub fn id(&self) -> String {
-        format!("{}@{}", self.metric.with(self.statistic), self.cell)
+        format!("{}@{}", self.metric.with(self.statistic), self.subject())
+    }
+
+    /// What is judged: the cell, or a part of its requests ([`Slice::of`]). The name in every table.
+    pub fn subject(&self) -> String {
+        self.slice.of(&self.cell)
     }
 }
 

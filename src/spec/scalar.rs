@@ -38,6 +38,7 @@ pub(super) mod pattern {
     pub(crate) const RATE: &str = "^[0-9]+(\\.[0-9]+)? ?/s$";
     pub(crate) const CELL_RATE: &str = "^[0-9]+(\\.[0-9]+)? ?(/s|% of capacity)$";
     pub(crate) const OBJECTIVE: &str = "^[0-9]+(\\.[0-9]+)? ?(us|ms|s|m|h|d|%|tokens/s|requests/s|tokens)$";
+    pub(crate) const CONTEXT: &str = "^([1-9][0-9]{0,6}k?-([1-9][0-9]{0,6}k?)?|-[1-9][0-9]{0,6}k?)$";
     pub(crate) const NAME: &str = "^[a-z0-9][a-z0-9_-]{0,63}$";
     pub(crate) const ENV_NAME: &str = "^[A-Za-z_][A-Za-z0-9_]{0,127}$";
     pub(crate) const COUNT: &str = "^[0-9]+$";
@@ -238,6 +239,22 @@ pub(super) fn number(text: &str) -> Result<f64, Fault> {
             "write a decimal number, for example `0.5`",
         )
     })
+}
+
+/// A duration of the command line, written as in a file: `90s`, `10m`.
+///
+/// # Errors
+/// What is wrong with it, and what to write.
+pub fn read_duration(text: &str) -> Result<Nanos, String> {
+    duration(text).map_err(|Fault { message, help, .. }| format!("{message}: {help}"))
+}
+
+/// A rate of the command line, written as in a file: `9/s`.
+///
+/// # Errors
+/// What is wrong with it, and what to write.
+pub fn read_rate(text: &str) -> Result<f64, String> {
+    rate(text).map_err(|Fault { message, help, .. }| format!("{message}: {help}"))
 }
 
 /// Why a text from the command line is refused. Of a URL it shows no credentials.

@@ -99,6 +99,7 @@ pub(super) fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> 
         Kind::Rate { .. } => patterned(pattern::RATE),
         Kind::CellRate { .. } => patterned(pattern::CELL_RATE),
         Kind::Objective => patterned(pattern::OBJECTIVE),
+        Kind::Context => patterned(pattern::CONTEXT),
         Kind::Set(item) => {
             json!({ "type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "uniqueItems": true, "items": kind_schema(item, definitions) })
         }

@@ -93,6 +93,8 @@ pub(super) enum Kind {
         max: &'static str,
     },
     Objective,
+    /// A range of lengths: `8k-32k`.
+    Context,
     /// A non-empty list without repetition.
     Set(&'static Self),
     /// A non-empty list.

@@ -3,6 +3,7 @@
 use crate::spec::findings::{Fault, Findings, child, item};
 use crate::spec::scalar::{self, CellRate};
 use crate::spec::shape::{Field, Kind, Need, Object};
+use crate::spec::slice;
 use crate::spec::text::{is_printable, list, nearest, quote};
 use crate::spec::yaml::{Entry, Node, Value};
 
@@ -69,6 +70,7 @@ pub(super) fn check_scalar(kind: &Kind, text: &str, plain: bool) -> Result<(), F
             objective if objective.value > 0.0 => Ok(()),
             _ => Err(Fault::new("out-of-range", "an objective of zero is always missed", "write a number above zero")),
         },
+        Kind::Context => slice::context(text).map(drop),
         Kind::Either(scalar, _) => check_scalar(scalar, text, plain),
         // The header judges the version before everything else; the others are not scalars.
         Kind::Version | Kind::Set(_) | Kind::List(_) | Kind::Map(..) | Kind::Object(_) | Kind::Json => Ok(()),
@@ -169,6 +171,7 @@ pub(super) fn example(kind: &Kind) -> String {
         Kind::Percent { .. } | Kind::Amount => "5%".to_owned(),
         Kind::Rate { .. } | Kind::CellRate { .. } => "9/s".to_owned(),
         Kind::Objective => "800ms".to_owned(),
+        Kind::Context => "8k-32k".to_owned(),
         Kind::Set(item) | Kind::List(item) => format!("[{}]", example(item)),
         Kind::Map(key, value) => format!("{{{}: {}}}", example(key), example(value)),
         Kind::Object(_) | Kind::Json => "{...}".to_owned(),

@@ -26,6 +26,11 @@ impl<'t> View<'t> {
         Self { object, node: None, path: String::new() }
     }
 
+    /// The name of what it describes: `cell`.
+    pub(super) const fn what(&self) -> &'static str {
+        self.object.name
+    }
+
     /// The place of a key's value, or of the mapping when the key is not there.
     pub(super) fn at(&self, key: &str) -> Mark {
         self.node(key).map_or_else(|| self.place(), |node| node.at.clone())

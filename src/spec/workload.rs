@@ -3,6 +3,8 @@
 use crate::base::names::Caches;
 use crate::base::units::Nanos;
 pub use crate::spec::load::{Burst, Load, Phase};
+use crate::spec::slice::Context;
+use crate::spec::target::NamedFile;
 
 /// A validated workload file.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,18 +37,102 @@ pub struct Cell {
     pub requests: u32,
     /// Requests before the measured ones, outside the plan's prompts, not drained before them.
     pub warmup: u32,
-    /// Prompt length in tokens.
-    pub prompt_tokens: Lengths,
-    /// Output length in tokens, forced where the engine allows it.
-    pub output_tokens: Lengths,
-    /// Prefixes shared between requests; none by default.
-    pub shared_prefix: Option<SharedPrefix>,
+    /// The trace whose requests the cell repeats; its load is then [`Load::Trace`].
+    pub trace: Option<Replay>,
+    /// What its requests look like: its classes, or one class without a name. Never empty.
+    pub classes: Vec<Class>,
     /// Open loop: at most this many requests in flight; more wait for their turn, and their latency counts.
     pub max_connections: Option<u32>,
     /// A request that takes longer has failed.
     pub timeout: Nanos,
     /// A stream that is silent for longer has failed.
     pub stall_timeout: Nanos,
+}
+
+impl Cell {
+    /// The class of this name.
+    pub fn class(&self, name: &str) -> Option<&Class> {
+        self.classes.iter().find(|class| class.name.as_deref() == Some(name))
+    }
+
+    /// How many of its measured requests each class has, in the order of the classes.
+    pub fn class_counts(&self) -> Vec<u32> {
+        shares(&self.classes, self.requests)
+    }
+}
+
+/// How many of the first `requests` requests of a cell each class has, as [`sequence`] deals them.
+pub fn shares(classes: &[Class], requests: u32) -> Vec<u32> {
+    let mut counts = vec![0_u32; classes.len()];
+    for class in sequence(classes).take(usize::try_from(requests).unwrap_or(usize::MAX)) {
+        if let Some(count) = counts.get_mut(class) {
+            *count = count.saturating_add(1);
+        }
+    }
+    counts
+}
+
+/// Deals an endless list of requests to the classes, as indices: of any number of first requests each class has its share to
+/// within one. The chairman assignment of Tijdeman (1980, Discrete Mathematics 32): of the classes that are far enough
+/// behind their share, the one that would first be a whole request behind.
+pub fn sequence(classes: &[Class]) -> impl Iterator<Item = usize> {
+    let total: f64 = classes.iter().map(|class| class.weight).sum();
+    let shares: Vec<f64> = classes.iter().map(|class| class.weight / total).collect();
+    let slack = 1.0 / (2.0 * real(shares.len()) - 2.0).max(1.0);
+    let mut dealt = vec![0.0; shares.len()];
+    (1..).map(move |number: u32| {
+        let behind = |(share, dealt): (&f64, &f64)| f64::from(number) * share - dealt;
+        let late = shares.iter().zip(&dealt).map(|both| (behind(both), (1.0 - slack - behind(both)) / both.0));
+        // Where rounding leaves nobody far enough behind, all are asked.
+        let order = |(behind, patience): (f64, f64)| (behind < slack - 1e-9, patience);
+        let class = late
+            .map(order)
+            .enumerate()
+            .min_by(|(_, one), (_, other)| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+        let class = class.map_or(0, |(class, _)| class);
+        if let Some(count) = dealt.get_mut(class) {
+            *count += 1.0;
+        }
+        class
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a cell has few classes")]
+fn real(count: usize) -> f64 {
+    count as f64
+}
+
+/// Requests of one kind among those of a cell: what they look like and how frequent they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// Name, for example `chat`; none where the cell has no classes.
+    pub name: Option<String>,
+    /// Its share of the requests is its weight among those of all classes of the cell. Positive.
+    pub weight: f64,
+    /// Prompt length in tokens.
+    pub prompt_tokens: Lengths,
+    /// Output length in tokens, forced where the engine allows it.
+    pub output_tokens: Lengths,
+    /// Prefixes shared between requests of the class; none by default.
+    pub shared_prefix: Option<SharedPrefix>,
+}
+
+impl Class {
+    /// The only one of a cell without classes.
+    pub const fn only(prompt_tokens: Lengths, output_tokens: Lengths) -> Self {
+        Self { name: None, weight: 1.0, prompt_tokens, output_tokens, shared_prefix: None }
+    }
+}
+
+/// A trace that a cell repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// The file, by its path from the workload's folder, and where the workload names it.
+    pub file: NamedFile,
+    /// Measured requests with answers of two tokens or more. Zero until the trace was read, as below.
+    pub long_answers: u32,
+    /// Gaps between tokens that the measured requests have at least.
+    pub least_gaps: u64,
 }
 
 /// A distribution of token counts.
@@ -74,9 +160,11 @@ pub enum Lengths {
     },
     /// Lengths with weights (non-empty, positive weights).
     Table(Vec<(u32, f64)>),
+    /// Those of the cell's trace.
+    Traced,
 }
 
-/// Prefixes shared between requests of a cell, for cells that are about the prefix cache.
+/// Prefixes shared between requests of a class, for cells that are about the prefix cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedPrefix {
     /// Number of different prefixes; requests take one at random.
@@ -86,12 +174,58 @@ pub struct SharedPrefix {
 }
 
 impl Lengths {
-    /// The smallest length that may be drawn.
+    /// The smallest length that may be drawn; 1 where a trace decides.
     pub fn least(&self) -> u32 {
         match self {
             Self::Fixed(length) => *length,
             Self::Uniform { min, .. } | Self::LogNormal { min, .. } => *min,
+            Self::Traced => 1,
             Self::Table(weights) => weights.iter().map(|(length, _)| *length).min().unwrap_or_default(),
+        }
+    }
+
+    /// Whether a length in this range may be drawn.
+    pub fn reaches(&self, range: Context) -> bool {
+        match self {
+            Self::Fixed(length) => range.holds(*length),
+            Self::Uniform { min, max } | Self::LogNormal { min, max, .. } => range.from <= *max && range.upto > *min,
+            Self::Table(weights) => weights.iter().any(|(length, _)| range.holds(*length)),
+            // Only the trace knows.
+            Self::Traced => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn classes(weights: &[f64]) -> Vec<Class> {
+        let class = |weight: &f64| Class { weight: *weight, ..Class::only(Lengths::Fixed(1), Lengths::Fixed(1)) };
+        weights.iter().map(class).collect()
+    }
+
+    #[test]
+    fn shares_are_those_of_the_weights() {
+        assert_eq!(shares(&classes(&[19.0, 1.0]), 200), [190, 10]);
+        assert_eq!(shares(&classes(&[1.0, 1.0, 1.0]), 100), [34, 33, 33]);
+        assert_eq!(shares(&classes(&[0.1, 0.2, 0.7]), 10), [1, 2, 7]);
+        assert_eq!(shares(&classes(&[1e-6, 1e6]), 1_000), [0, 1_000]);
+        assert_eq!(shares(&classes(&[5.0]), 17), [17]);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_exact_to_one_and_never_shrink(weights in prop::collection::vec(0.001..1_000.0_f64, 1..9), n in 0_u32..5_000) {
+            let (classes, total) = (classes(&weights), weights.iter().sum::<f64>());
+            let found = shares(&classes, n);
+            prop_assert_eq!(found.iter().sum::<u32>(), n);
+            for (share, weight) in found.iter().zip(&weights) {
+                prop_assert!((f64::from(*share) - f64::from(n) * weight / total).abs() <= 1.0 + 1e-9);
+            }
+            prop_assert!(shares(&classes, n + 20).iter().zip(&found).all(|(more, share)| more >= share));
         }
     }
 }

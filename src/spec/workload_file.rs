@@ -1,19 +1,18 @@
 //! The workload file: its keys, and the text to a [`Workload`].
 
-use std::collections::BTreeMap;
-
 use crate::base::diagnostic::Diagnostic;
 use crate::base::names::Caches;
 use crate::base::units::Nanos;
+use crate::spec::class_file::{CLASS, SHARED_PREFIX, classes, none_is_empty, twice};
 use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings};
-use crate::spec::lengths_file::{LENGTH, TOKENS, lengths};
-use crate::spec::load_file::{self, ARRIVALS, CAPACITY, CONCURRENCY, PHASES, RATE};
+use crate::spec::lengths_file::LENGTH;
+use crate::spec::load_file::{self, ARRIVALS, CAPACITY, CONCURRENCY, PHASES, RATE, TRACE};
 use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
-use crate::spec::text::quote;
+use crate::spec::trace_file;
 use crate::spec::view::View;
-use crate::spec::workload::{Cell, Phase, SharedPrefix, Workload};
+use crate::spec::workload::{Cell, Phase, Workload};
 
 const TEXT: &str = "text";
 const TOKEN_IDS: &str = "token_ids";
@@ -77,7 +76,7 @@ pub(super) static WORKLOAD: Object = Object {
 static CELL: Object = Object {
     name: "cell",
     doc: "One operating point: a load and a shape of requests.",
-    one_of: &["concurrency", "rate"],
+    one_of: &["concurrency", "rate", "trace"],
     fields: &[
         Field {
             name: "name",
@@ -87,6 +86,7 @@ static CELL: Object = Object {
         },
         CONCURRENCY,
         RATE,
+        TRACE,
         ARRIVALS,
         Field {
             name: "requests",
@@ -106,18 +106,29 @@ static CELL: Object = Object {
             need: Need::Optional,
             doc: "other parts of the cell's time line, each measured and judged on its own",
         },
-        Field { name: "prompt_tokens", kind: LENGTH, need: Need::Required, doc: "prompt length in tokens" },
+        Field {
+            name: "prompt_tokens",
+            kind: LENGTH,
+            need: Need::Optional,
+            doc: "prompt length in tokens; needed, unless there is a `trace` or there are `classes`",
+        },
         Field {
             name: "output_tokens",
             kind: LENGTH,
-            need: Need::Required,
-            doc: "output length in tokens, forced where the engine allows it",
+            need: Need::Optional,
+            doc: "output length in tokens, forced where the engine allows it; needed, unless there is a `trace` or there are `classes`",
         },
         Field {
             name: "shared_prefix",
             kind: Kind::Object(&SHARED_PREFIX),
             need: Need::Optional,
             doc: "prefixes shared between requests; by default prompts share nothing",
+        },
+        Field {
+            name: "classes",
+            kind: Kind::List(&Kind::Object(&CLASS)),
+            need: Need::Optional,
+            doc: "in place of the three keys above: several kinds of requests, mixed by weight",
         },
         Field {
             name: "max_connections",
@@ -140,26 +151,6 @@ static CELL: Object = Object {
     ],
 };
 
-static SHARED_PREFIX: Object = Object {
-    name: "shared prefix",
-    doc: "Prefixes that requests have in common, for cells about the prefix cache.",
-    one_of: &[],
-    fields: &[
-        Field {
-            name: "groups",
-            kind: Kind::Count { min: 1, max: 100_000 },
-            need: Need::Required,
-            doc: "the number of different prefixes; a request takes one at random",
-        },
-        Field {
-            name: "tokens",
-            kind: TOKENS,
-            need: Need::Required,
-            doc: "the length of a prefix, part of the prompt's",
-        },
-    ],
-};
-
 /// Reads a workload file; `file` is its name in the findings.
 ///
 /// # Errors
@@ -176,18 +167,7 @@ fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
     let capacity = view.read("capacity", scalar::rate).or_else(|| view.has("capacity").then_some(1.0));
     let cells: Vec<Option<Vec<Cell>>> =
         view.views("cells").iter().map(|cell_view| time_line(cell_view, capacity, findings)).collect();
-    let mut lines = BTreeMap::new();
-    for cell in view.views("cells") {
-        let Some(name) = cell.text("name") else { continue };
-        if let Some(line) = lines.insert(name.clone(), cell.at("name").line) {
-            let message = format!("a cell on line {line} is already called {}", quote(&name));
-            findings.error(
-                &cell.at("name"),
-                &cell.key("name"),
-                Fault::new("duplicate-name", message, "choose another name"),
-            );
-        }
-    }
+    twice(&view.views("cells"), findings);
     one_is_first(view, findings);
     let vocabulary = vocabulary(view, findings);
     Some(Workload {
@@ -266,17 +246,10 @@ fn time_line(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) ->
 fn cell(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) -> Option<Cell> {
     let load = load_file::load(view, capacity, findings);
     let requests = view.count("requests");
-    let prompt_tokens = lengths("prompt_tokens", view, findings);
-    let output_tokens = lengths("output_tokens", view, findings);
-    let shared_prefix = view
-        .view("shared_prefix")
-        .and_then(|prefix| Some(SharedPrefix { groups: prefix.count("groups")?, tokens: prefix.count("tokens")? }));
-    if let (Some(prefix), Some(prompt)) = (shared_prefix, &prompt_tokens)
-        && prefix.tokens >= prompt.least()
-    {
-        let message = format!("the prefix has {} tokens, and a prompt may have {}", prefix.tokens, prompt.least());
-        let fault = Fault::new("impossible-range", message, "make the prefix shorter or the prompts longer");
-        findings.error(&view.at("shared_prefix"), &view.key("shared_prefix"), fault);
+    let trace = trace_file::trace(view, findings);
+    let classes = classes(view, findings);
+    if let (Some(classes), Some(requests)) = (&classes, requests) {
+        none_is_empty(classes, requests, view, findings);
     }
     load_file::fills(load, requests, view, findings);
     let (timeout, stall_timeout) = timeouts(view, findings)?;
@@ -287,9 +260,8 @@ fn cell(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) -> Opti
         load,
         requests: requests?,
         warmup: if view.has("warmup") { view.count("warmup")? } else { load_file::default_warmup(load) },
-        prompt_tokens: prompt_tokens?,
-        output_tokens: output_tokens?,
-        shared_prefix,
+        trace: trace?,
+        classes: classes?,
         max_connections: view.count("max_connections"),
         timeout,
         stall_timeout,

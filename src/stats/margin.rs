@@ -12,17 +12,21 @@ pub struct Margin {
     /// A difference that is too small to matter whatever the ratio, in the unit of the measured value (ms).
     /// Counts only where lower is better.
     pub floor: Option<f64>,
+    /// What was added to the measured value before its logarithm was taken, in its unit: 0 for values that are never near
+    /// zero.
+    pub start: f64,
 }
 
 impl Margin {
     /// The margin `M` on the scale of `y`, for a baseline whose `y` is `base`.
     ///
-    /// Lower is better: `ln(1 + max(m, floor / exp(base)))`. Higher is better: `-ln(1 - m)`, because 5 % less
+    /// Lower is better: `ln(1 + max(m, floor / exp(base)))`, where the share `m` is of the value without its start. Higher is better: `-ln(1 - m)`, because 5 % less
     /// throughput is a ratio of 0.95 and not of 1 / 1.05. Two-sided: `ln(1 + m)` either way.
     pub fn log(&self, base: f64) -> f64 {
         match self.direction {
             Direction::LowerIsBetter => {
-                self.floor.map_or(self.relative, |floor| self.relative.max(floor / base.exp())).ln_1p()
+                let relative = self.relative * (1.0 - self.start / base.exp());
+                self.floor.map_or(relative, |floor| relative.max(floor / base.exp())).ln_1p()
             }
             Direction::HigherIsBetter => -(-self.relative).ln_1p(),
             Direction::TwoSided => self.relative.ln_1p(),
@@ -45,7 +49,7 @@ mod tests {
 
     #[test]
     fn margins_follow_the_direction_and_the_larger_floor_wins() {
-        let margin = |direction, floor| Margin { direction, relative: 0.05, floor };
+        let margin = |direction, floor| Margin { direction, relative: 0.05, floor, start: 0.0 };
         let near = |margin: Margin, base: f64, expected: f64| {
             let found = margin.log(base);
             assert!((found - expected).abs() < 1e-12, "{margin:?}: {found} for {expected}");
@@ -56,6 +60,10 @@ mod tests {
         near(margin(Direction::LowerIsBetter, Some(2.0)), base, 1.1_f64.ln());
         near(margin(Direction::HigherIsBetter, Some(2.0)), base, -(0.95_f64.ln()));
         near(margin(Direction::TwoSided, Some(2.0)), base, 1.05_f64.ln());
+        // 5 % of 20 with a start of 1 is 1 of 21; of nothing with a floor of 1 it is the floor.
+        let started = Margin { start: 1.0, ..margin(Direction::LowerIsBetter, Some(0.5)) };
+        near(started, 21.0_f64.ln(), (22.0_f64 / 21.0).ln());
+        near(started, 0.0, 1.5_f64.ln());
         for direction in [Direction::LowerIsBetter, Direction::HigherIsBetter, Direction::TwoSided] {
             assert!((relative(direction, margin(direction, None).log(base)) - 0.05).abs() < 1e-15);
         }

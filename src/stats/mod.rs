@@ -23,6 +23,7 @@ pub mod paired;
 pub mod power;
 pub mod quantile;
 pub mod search;
+pub mod slope;
 pub mod steady;
 pub mod student;
 pub mod threshold;

@@ -196,7 +196,7 @@ impl Comparison {
             Self::Estimated(effect) => Some(effect.judge(margin)),
             Self::CandidateUnobservable { runs } => Some(Judgement {
                 // No base to measure an absolute floor by, and none needed: infinity is beyond every margin.
-                log_margin: Margin { floor: None, ..*margin }.log(0.0),
+                log_margin: Margin { floor: None, start: 0.0, ..*margin }.log(0.0),
                 p_fail: if *runs < RUNS_TO_FAIL { PValue::ONE } else { PValue::ZERO },
                 p_pass: PValue::ONE,
             }),

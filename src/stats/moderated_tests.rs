@@ -17,7 +17,7 @@ fn noise(run_variance: f64, run_df: f64) -> Noise {
 }
 
 fn margin(relative: f64) -> Margin {
-    Margin { direction: Direction::LowerIsBetter, relative, floor: None }
+    Margin { direction: Direction::LowerIsBetter, relative, floor: None, start: 0.0 }
 }
 
 fn run(stored: &[Vec<f64>], controls: &[f64], candidate: &[f64], noise: &Noise) -> Comparison {
@@ -179,7 +179,7 @@ fn identical_runs_pass_and_the_floor_keeps_the_variance_above_zero() {
 #[test]
 fn a_two_sided_check_is_harmed_either_way() {
     // scipy 1.17.1: two one-sided Welch tests on logs, bounds of 8 % either way.
-    let two_sided = Margin { direction: Direction::TwoSided, relative: 0.08, floor: None };
+    let two_sided = Margin { direction: Direction::TwoSided, relative: 0.08, floor: None, start: 0.0 };
     near(effect(&[], &BASE, &CANDIDATE, &noise(0.0, 0.0)).judge(&two_sided).p_pass.get(), 0.003_869_311_959_916_12);
     let longer = effect(&[], &BASE, &BASE.map(|y| y + 0.2), &noise(0.0, 0.0)).judge(&two_sided);
     let shorter = effect(&[], &BASE, &BASE.map(|y| y - 0.2), &noise(0.0, 0.0)).judge(&two_sided);
@@ -264,7 +264,7 @@ proptest! {
         let (there, back) = (effect(&[], &a, &b, &known()), effect(&[], &b, &a, &known()));
         prop_assert!((there.difference + back.difference).abs() < 1e-12);
         prop_assert!((there.precision.variance() - back.precision.variance()).abs() < 1e-15);
-        let two_sided = Margin { direction: Direction::TwoSided, relative: 0.03, floor: None };
+        let two_sided = Margin { direction: Direction::TwoSided, relative: 0.03, floor: None, start: 0.0 };
         prop_assert!(agree(&there.judge(&two_sided), &back.judge(&two_sided)));
     }
 
@@ -275,7 +275,7 @@ proptest! {
     ) {
         let direction = [Direction::LowerIsBetter, Direction::HigherIsBetter, Direction::TwoSided][direction];
         let found = effect(&stored, &[], &candidate, &known());
-        let at = |relative| found.judge(&Margin { direction, relative, floor: None });
+        let at = |relative| found.judge(&Margin { direction, relative, floor: None, start: 0.0 });
         let (tight, wide) = (at(tight), at(tight + more));
         prop_assert!(wide.p_pass.get() <= tight.p_pass.get() + 1e-12);
         prop_assert!(wide.p_fail.get() >= tight.p_fail.get() - 1e-12);

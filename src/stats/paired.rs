@@ -50,7 +50,7 @@ mod tests {
     use crate::stats::p_value::PValue;
     use crate::stats::power::{Needed, Risk};
 
-    const MARGIN: Margin = Margin { direction: Direction::LowerIsBetter, relative: 0.05, floor: None };
+    const MARGIN: Margin = Margin { direction: Direction::LowerIsBetter, relative: 0.05, floor: None, start: 0.0 };
 
     fn run(controls: &[f64], candidate: &[f64], noise: &Noise) -> Comparison {
         compare_pairs(&Samples { stored: &[], controls, candidate }, noise, 11.0)

@@ -25,6 +25,28 @@ impl<K: Ord> Numbers<K> {
     }
 }
 
+/// Numbers for blocks, of which a trace has millions: those that are in order already need no memory.
+#[derive(Default)]
+pub(super) struct BlockNumbers {
+    /// Blocks from 0 up to here came in order and keep their numbers.
+    ordered: u64,
+    others: Numbers<u64>,
+}
+
+impl BlockNumbers {
+    /// The number of a block.
+    pub(super) fn of(&mut self, block: u64) -> u64 {
+        if block < self.ordered {
+            return block;
+        }
+        if block == self.ordered && self.others.0.is_empty() {
+            self.ordered = self.ordered.saturating_add(1);
+            return block;
+        }
+        self.ordered.saturating_add(self.others.of(block).into())
+    }
+}
+
 /// Who a row is and whom it continues, by numbers that the reader gave.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Link {
@@ -178,7 +200,7 @@ impl<'c> Collector<'c> {
         self.requests.sort_by_key(|row| row.request.at);
         self.follow_parents();
         let origin = self.requests.first().map_or(Nanos::ZERO, |row| row.request.at);
-        let (mut blocks, mut used, mut classes) = (Numbers::default(), Numbers::default(), Vec::new());
+        let (mut blocks, mut used, mut classes) = (BlockNumbers::default(), Numbers::default(), Vec::new());
         let anew = |mut row: Row| {
             row.request.class = row.request.class.and_then(|class| {
                 let number = used.of(class);
@@ -189,7 +211,7 @@ impl<'c> Collector<'c> {
             });
             row.request.at = row.request.at.since(origin);
             for block in &mut row.request.blocks {
-                *block = blocks.of(*block).into();
+                *block = blocks.of(*block);
             }
             row.request
         };

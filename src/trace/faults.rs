@@ -187,6 +187,12 @@ impl Faults {
             .fold(0, |sum, (_, tally)| sum.saturating_add(tally.rows))
     }
 
+    /// The kinds that were met in the file itself, whatever their effect, in words; what its first line hands down is
+    /// not among them.
+    pub fn of_this_file(&self) -> Vec<String> {
+        self.iter().filter(|(_, tally)| !tally.first.is_empty()).map(|(kind, tally)| sentence(kind, tally)).collect()
+    }
+
     /// The kinds with this effect in words: `not JSON: 2 (line 3, line 9)`.
     pub fn sentences(&self, effect: Effect) -> Vec<String> {
         self.iter().filter(|(kind, _)| kind.effect() == effect).map(|(kind, tally)| sentence(kind, tally)).collect()

@@ -4,13 +4,15 @@
 //! (`formats`, one file each) turns rows into requests, and `collect` puts them in order and numbers sessions,
 //! parents and blocks anew. What was wrong with a row is counted by kind ([`faults`]) and never stops the reading
 //! unless it is more than half of them. Prompts and answers are measured in tokens and dropped; names of sessions,
-//! models and users become numbers. [`normal`] writes what was read, [`shape`] counts what a person asks first.
+//! models and users become numbers. [`normal`] writes what was read, [`shape`] counts what a person asks first, [`steps`]
+//! cuts, filters and scales.
 
 pub mod faults;
 pub mod normal;
 pub mod refused;
 pub mod request;
 pub mod shape;
+pub mod steps;
 pub mod tokens;
 
 mod collect;

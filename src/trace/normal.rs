@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::trace::Reading;
 use crate::trace::faults::{Effect, Kind};
 use crate::trace::formats::Format;
-use crate::trace::request::Traffic;
+use crate::trace::refused::Refused;
+use crate::trace::request::{Requests, Traffic};
+use crate::trace::{Reading, tokens};
 
 /// The version of the form.
 pub const VERSION: u32 = 1;
@@ -65,6 +66,38 @@ pub enum NotWritten {
     /// A value has no JSON.
     #[error("the normal form cannot be written: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+/// A file cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReplayed {
+    /// It cannot be read at all.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Something is wrong with some of it: a workload that left rows out would not be what its file says.
+    #[error("{name}: {}", reasons.join("; "))]
+    Faulty {
+        /// The file.
+        name: String,
+        /// The kinds with their first lines.
+        reasons: Vec<String>,
+    },
+}
+
+/// Reads a file in the normal form that must be right from its first line to its last.
+///
+/// # Errors
+/// It is in another form, or a row of it is faulty, out of order, or continues a request that is not in front of it.
+pub fn read(name: &str, bytes: &[u8]) -> Result<Requests, NotReplayed> {
+    if bytes.trim_ascii().is_empty() {
+        return Err(Refused::Empty { name: name.to_owned() }.into());
+    }
+    let reading = super::read(name, bytes, Some(Format::Servegate), &tokens::estimate)?;
+    let reasons = reading.faults.of_this_file();
+    match reading.traffic {
+        Traffic::Requests(requests) if reasons.is_empty() => Ok(requests),
+        Traffic::Requests(_) | Traffic::Windows(_) => Err(NotReplayed::Faulty { name: name.to_owned(), reasons }),
+    }
 }
 
 /// The normal form of what was read, instants to the microsecond.

@@ -2,7 +2,7 @@
 
 use crate::base::names::{Metric, Role};
 use crate::compare::effect::{Measured, Share};
-use crate::spec::policy::{Decision, Margin};
+use crate::spec::policy::{Check, Decision, Margin};
 use crate::stats::moderated::Flag;
 use crate::verdict::case::Case;
 use crate::verdict::family::Corrected;
@@ -21,13 +21,13 @@ pub(super) fn decide(subject: &Subject, state: &State, corrected: Corrected, cas
         id: check.id(),
         metric: check.metric,
         statistic: check.statistic,
-        cell: check.cell.clone(),
+        cell: check.subject(),
         role: check.role,
         place: check.place.clone(),
         verdict: Verdict::Error,
         reason: String::new(),
         effect: None,
-        margin: stated(check.margin),
+        margin: stated(check),
         margin_floor: None,
         p_fail: None,
         p_pass: None,
@@ -50,7 +50,7 @@ pub(super) fn decide(subject: &Subject, state: &State, corrected: Corrected, cas
                 margin_floor: trial.floor,
                 p_fail: (!trial.flags.contains(&Flag::TooFewToFail)).then(|| corrected.p_fail.get()),
                 p_pass: Some(trial.p_pass.get()),
-                minimum_detectable: minimum_detectable(measured, trial, decision, corrected.family),
+                minimum_detectable: minimum_detectable((check.metric, measured), trial, decision, corrected.family),
                 to_decide: undecided.then(|| to_decide(measured, trial, (decision, corrected.family), &case.evidence)),
                 ..blank
             }
@@ -59,8 +59,9 @@ pub(super) fn decide(subject: &Subject, state: &State, corrected: Corrected, cas
 }
 
 /// The margin as the policy states it, for a check without numbers.
-fn stated(margin: Margin) -> f64 {
-    match margin {
+fn stated(check: &Check) -> f64 {
+    match check.margin {
+        Margin::Relative { floor: Some(floor), .. } if check.metric.is_difference() => floor.as_ms(),
         Margin::Relative { ratio, .. } | Margin::Points(ratio) | Margin::Within(ratio) => ratio,
     }
 }

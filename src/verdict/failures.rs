@@ -1,12 +1,12 @@
 //! A guard on the error rate that is undecided blocks nothing. Where the candidate fails more often than by chance all the
 //! same, the answer is a warning and not a plain pass: a green mark must not hide it.
 
-use crate::artifact::validity::CellValidity;
 use crate::base::names::{Metric, Role, Side};
-use crate::stats::error_rate::Count;
+use crate::spec::policy::Check;
 use crate::stats::fisher::more_failures;
 use crate::verdict::judgement::{CheckJudgement, Finding, Verdict};
 use crate::verdict::rules::Screening;
+use crate::verdict::subjects::Subject;
 use crate::verdict::words;
 
 /// One-sided, for each cell by itself: a warning that is not needed costs a look.
@@ -14,21 +14,22 @@ const ALPHA: f64 = 0.05;
 
 /// One warning for each cell whose guard on the error rate is undecided while the candidate's failures are significantly
 /// more frequent than those of the baseline and its controls, over all runs that count.
-pub(super) fn unguarded(screening: &Screening<'_>, checks: &[CheckJudgement]) -> Vec<Finding> {
-    let undecided = |check: &&CheckJudgement| {
+pub(super) fn unguarded(screening: &Screening<'_>, subjects: &[Subject], checks: &[CheckJudgement]) -> Vec<Finding> {
+    let undecided = |(_, check): &(&Subject, &CheckJudgement)| {
         check.metric == Metric::ErrorRate && check.role == Role::Guard && check.verdict == Verdict::Inconclusive
     };
-    checks.iter().filter(undecided).filter_map(|check| warning(screening, &check.cell)).collect()
+    let judged = subjects.iter().zip(checks).filter(undecided);
+    judged.filter_map(|(subject, _)| warning(screening, &subject.check)).collect()
 }
 
-fn warning(screening: &Screening<'_>, cell: &str) -> Option<Finding> {
-    let baseline = failures(screening, cell, |side| side != Side::Candidate);
-    let candidate = failures(screening, cell, |side| side == Side::Candidate);
+fn warning(screening: &Screening<'_>, check: &Check) -> Option<Finding> {
+    let baseline = screening.failures(check, |side| side != Side::Candidate);
+    let candidate = screening.failures(check, |side| side == Side::Candidate);
     let p = more_failures(baseline, candidate).get();
     (p <= ALPHA).then(|| Finding {
         verdict: Verdict::Warn,
         code: "more-failures",
-        cell: Some(cell.to_owned()),
+        cell: Some(check.subject()),
         message: format!(
             "{} of {} requests failed where {} of {} did: not shown worse than the margin, look at them (Fisher's exact test, {})",
             candidate.failed,
@@ -38,10 +39,6 @@ fn warning(screening: &Screening<'_>, cell: &str) -> Option<Finding> {
             words::p(p)
         ),
     })
-}
-
-fn failures(screening: &Screening<'_>, cell: &str, belongs: fn(Side) -> bool) -> Count {
-    screening.counting(cell, belongs).map(CellValidity::failures).fold(Count::NONE, Count::plus)
 }
 
 #[cfg(test)]

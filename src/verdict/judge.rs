@@ -52,7 +52,7 @@ fn of_policy(case: &Case<'_>) -> PolicyJudgement {
         judgement.findings.push(Finding { verdict: Verdict::Error, code, cell: None, message: message.to_owned() });
         judgement.verdict = Verdict::Error;
     }
-    let warnings = unguarded(&screening, &judgement.checks);
+    let warnings = unguarded(&screening, &subjects, &judgement.checks);
     if !warnings.is_empty() {
         judgement.verdict = judgement.verdict.max(Verdict::Warn);
         judgement.findings.extend(warnings);

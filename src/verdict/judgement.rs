@@ -157,7 +157,7 @@ pub struct CheckJudgement {
     pub metric: Metric,
     /// How a run's values become one number.
     pub statistic: Statistic,
-    /// The cell.
+    /// The cell, or the part of one: `mixed:chat`.
     pub cell: String,
     /// What it may do to the gate.
     pub role: Role,

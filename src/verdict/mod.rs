@@ -29,4 +29,6 @@ mod advice_tests;
 #[cfg(test)]
 mod rates_tests;
 #[cfg(test)]
+mod slices_tests;
+#[cfg(test)]
 mod tests;

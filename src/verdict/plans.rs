@@ -1,7 +1,7 @@
 //! What a check could have seen, and what would decide it.
 
-use crate::base::names::Direction;
-use crate::compare::effect::{Measured, Share};
+use crate::base::names::{Direction, Metric};
+use crate::compare::effect::{Measured, Share, change_scale};
 use crate::compare::evidence::Evidence;
 use crate::spec::policy::Decision;
 use crate::stats::error_rate::ErrorRates;
@@ -18,7 +18,7 @@ const BETA: f64 = 0.2;
 /// The smallest true harm that would have failed with 80 % probability among `family` tests, in the terms of the
 /// margin.
 pub(super) fn minimum_detectable(
-    measured: &Measured,
+    (metric, measured): (Metric, &Measured),
     trial: &Trial,
     decision: &Decision,
     family: usize,
@@ -28,7 +28,7 @@ pub(super) fn minimum_detectable(
         Measured::Ratio(ratio) => {
             let (margin, estimate) = (&ratio.margin, ratio.estimate()?);
             let detectable = estimate.design.minimum_detectable(margin.log(estimate.base), risk)?;
-            Some(relative(margin.direction, detectable))
+            Some(change_scale(metric, estimate) * relative(margin.direction, detectable))
         }
         Measured::Share(Share { rates, .. }) => {
             let quantile = |tail: f64| student::upper_quantile(tail, rates.df);

@@ -1,7 +1,9 @@
 //! Whether a check can ever be shown: what a policy asks for against what its workload plans, before anything is
 //! measured.
 
-use crate::base::names::{Metric, Role};
+use crate::artifact::metrics::ttft_slope::{LEAST_REQUESTS, LEAST_SPREAD, spread};
+use crate::base::names::{Metric, Role, Scale};
+use crate::plan::request::{PlannedCell, PlannedRequest};
 use crate::spec::policy::{Check, Margin, Policy};
 use crate::stats::error_rate::{Count, Counts, error_rates};
 
@@ -29,6 +31,58 @@ pub fn requests_needed(policy: &Policy, check: &Check, planned: u32) -> Option<u
         }
     }
     Some(enough)
+}
+
+/// How many requests of a run a check is about.
+pub fn planned(check: &Check, cell: &PlannedCell) -> u32 {
+    let all = cell.requests.len();
+    let count = cell.numbers(&check.slice).map_or(all, |numbers| numbers.len());
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Why a check can never have a number that decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unplanned {
+    /// What the plan lacks.
+    pub message: String,
+    /// What to do.
+    pub help: &'static str,
+}
+
+/// What keeps a check from ever having a number that decides: too few requests with a length in its range, or prompts too much
+/// alike for a slope. Other requests are counted where the policy is read.
+pub fn unplanned(check: &Check, cell: &PlannedCell) -> Option<Unplanned> {
+    let slope = check.metric == Metric::TtftSlope;
+    if check.slice.context.is_none() && !slope {
+        return None;
+    }
+    let (id, numbers) = (check.id(), cell.numbers(&check.slice));
+    let part = || {
+        let belongs = |request: &&PlannedRequest| numbers.as_ref().is_none_or(|all| all.contains(&request.number));
+        cell.requests.iter().filter(belongs)
+    };
+    let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let (values, what) = match check.metric.scale() {
+        Scale::PerGap => (part().map(|it| count(it.output_tokens.saturating_sub(1))).sum(), "token gaps"),
+        Scale::PerRequest | Scale::PerRun | Scale::Proportion => (part().count(), "requests"),
+    };
+    let floor = if slope { LEAST_REQUESTS } else { check.statistic.floor() };
+    // An advisory number may be uncertain; one of nothing is a slip.
+    let needed = if check.role == Role::Advisory { 1 } else { floor };
+    if values < needed {
+        let message =
+            format!("`{id}` needs {needed} {what} in a run to decide anything, and the plan has {values} of them");
+        let help = "raise the cell's `requests`, take another range or a lower quantile, or write `role: advisory`";
+        return Some(Unplanned { message, help });
+    }
+    let spread = spread(part().map(|request| request.prompt.words).collect());
+    (slope && spread < LEAST_SPREAD).then(|| {
+        let message = format!(
+            "`{id}` needs prompts that differ in length by {LEAST_SPREAD} tokens from their 10th to their 90th percentile, \
+             and those of the plan differ by {spread}"
+        );
+        Unplanned { message, help: "give the cell a wider distribution of `prompt_tokens`" }
+    })
 }
 
 /// Whether runs of so many requests each, none of them failed, show the rate inside the margin.

@@ -6,7 +6,8 @@ use crate::artifact::metrics::cell::CellData;
 use crate::base::names::Role;
 use crate::compare::effect::{Measured, Unmeasured, measure};
 use crate::compare::evidence::Selection;
-use crate::spec::policy::Decision;
+use crate::spec::policy::{Check, Decision};
+use crate::spec::slice::Slice;
 use crate::stats::moderated::NotEstimable;
 use crate::verdict::judgement::{Finding, Verdict};
 use crate::verdict::rules::Screening;
@@ -63,8 +64,8 @@ pub(super) fn states(screening: &Screening<'_>, subjects: &mut [Subject], findin
         let Some(cell) = case.evidence.plan.cells.iter().find(|cell| cell.name == *name) else {
             return State::blocked(Verdict::Error, "not judged: cell-unknown");
         };
-        let select = || case.evidence.select(name, |run| screening.counts(run, cell));
-        let runs = selections.entry(name.clone()).or_insert_with(select);
+        let select = || case.evidence.select(cell, &subject.check.slice, |run| screening.counts(run, cell));
+        let runs = selections.entry(subject.check.subject()).or_insert_with(select);
         let single = single(runs);
         match measure(runs, &subject.check, decision, cell.timeout) {
             Ok(measured) => tested(subject, measured, (decision, single)),
@@ -145,23 +146,22 @@ fn tested(subject: &mut Subject, measured: Measured, (decision, single): (&Decis
 }
 
 /// Where answers are shown longer than allowed, the same work was not done: what depends on the length of an answer
-/// is not comparable there. Times per token still are.
+/// is not comparable there, nor in any part of a cell where it is. Times per token still are.
 fn block_by_length(decision: &Decision, subjects: &[Subject], states: &mut [State]) {
     let longer = |state: &State| match state {
         State::Tried(tried) => tried.trial.p_longer.is_some_and(|p| p.get() <= decision.alpha_fail),
         State::Blocked { .. } => false,
     };
-    let cells: BTreeSet<&str> = subjects
+    let parts: BTreeSet<(&str, &Slice)> = subjects
         .iter()
         .zip(states.iter())
         .filter(|(_, state)| longer(state))
-        .map(|(subject, _)| subject.check.cell.as_str())
+        .map(|(subject, _)| (subject.check.cell.as_str(), &subject.check.slice))
         .collect();
+    let whole = Slice::default();
+    let longer = |Check { cell, slice, .. }: &Check| [slice, &whole].iter().any(|it| parts.contains(&(cell, *it)));
     for (subject, state) in subjects.iter().zip(states) {
-        if subject.check.metric.depends_on_length()
-            && cells.contains(subject.check.cell.as_str())
-            && matches!(state, State::Tried(_))
-        {
+        if subject.check.metric.depends_on_length() && longer(&subject.check) && matches!(state, State::Tried(_)) {
             *state = State::blocked(
                 Verdict::NotComparable,
                 "answers are shown longer than allowed, so the work was not the same",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::base::names::{Metric, Role, Statistic};
 use crate::spec::policy::{Check, Margin, Policy};
+use crate::spec::slice::Slice;
 
 /// The error rate may rise by this share (one point) where the policy does not say.
 const ERRORS: f64 = 0.01;
@@ -33,24 +34,29 @@ impl Subject {
     }
 }
 
-/// The policy's checks in their order, then for each cell with a check that may block the guards on error rate and
-/// output length that the policy does not have itself.
+/// The policy's checks in their order, then for each cell with a check that may block, and for each part of one, the
+/// guards on error rate and output length that the policy does not have itself. The whole cell has them for its parts, too: no
+/// part looks fast because another fails.
 pub(super) fn subjects(policy: &Policy) -> Vec<Subject> {
     let own = policy.checks.iter().map(|check| Subject { check: check.clone(), implied: false, demoted: None });
     let mut subjects: Vec<Subject> = own.collect();
     let blocking = policy.checks.iter().filter(|check| check.role != Role::Advisory);
-    let cells: BTreeSet<&str> = blocking.map(|check| check.cell.as_str()).collect();
-    for cell in cells {
+    let whole = Slice::default();
+    let parts: BTreeSet<(&str, &Slice)> =
+        blocking.flat_map(|check| [&whole, &check.slice].map(|slice| (check.cell.as_str(), slice))).collect();
+    for (cell, slice) in parts {
         for (metric, margin) in
             [(Metric::ErrorRate, Margin::Points(ERRORS)), (Metric::OutputTokens, Margin::Within(LENGTH))]
         {
-            if policy.checks.iter().any(|check| check.cell == cell && check.metric == metric) {
+            let has = |check: &Check| check.cell == cell && check.slice == *slice && check.metric == metric;
+            if policy.checks.iter().any(has) {
                 continue;
             }
             let check = Check {
                 metric,
                 statistic: Statistic::Value,
                 cell: cell.to_owned(),
+                slice: slice.clone(),
                 margin,
                 warn_at: None,
                 objective: None,

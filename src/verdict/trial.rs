@@ -1,7 +1,7 @@
 //! One check's tests, before the correction for their number.
 
 use crate::base::names::{Direction, Metric};
-use crate::compare::effect::{Effect, Measured, Ratio, Share};
+use crate::compare::effect::{Effect, Measured, Ratio, Share, change_scale};
 use crate::spec::policy::{Check, Decision, Margin as Limit};
 use crate::stats::margin::relative;
 use crate::stats::moderated::{self, Comparison, Flag, NotEstimable, RUNS_TO_FAIL};
@@ -34,7 +34,7 @@ pub(super) struct Trial {
     pub(super) flags: Vec<Flag>,
 }
 
-/// The effect in the metric's bad direction: a share of the baseline's value, or a difference of shares. For output
+/// The effect in the metric's bad direction: a share of the baseline's value, or a difference. For output
 /// length, which has two bad directions, it is the change itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Harm {
@@ -78,13 +78,22 @@ fn of_ratio(check: &Check, ratio: &Ratio) -> Result<Trial, NotEstimable> {
     // Of the two ways in which the length may leave its margin only the shorter one is a fail.
     let longer = ratio.margin.direction == Direction::TwoSided && estimate.is_some_and(|found| found.difference > 0.0);
     let margin = relative(ratio.margin.direction, judged.log_margin);
+    let floor = ratio.margin.floor.filter(|_| margin > ratio.margin.relative * (1.0 + ROUNDING));
+    // A difference is its own unit, so a floor in force needs no translation.
+    let (margin, floor) = match (check.metric.is_difference(), estimate) {
+        (true, Some(found)) => (margin * change_scale(check.metric, found), None),
+        (true, None) => (ratio.margin.start, None),
+        (false, _) => (margin, floor),
+    };
     Ok(Trial {
         margin,
-        floor: ratio.margin.floor.filter(|_| margin > ratio.margin.relative * (1.0 + ROUNDING)),
+        floor,
         p_fail: if longer { PValue::ONE } else { judged.p_fail },
         p_pass: judged.p_pass,
         p_longer: longer.then_some(judged.p_fail),
-        p_objective: estimate.zip(check.objective).and_then(|(found, limit)| objective(check.metric, found, limit)),
+        p_objective: estimate
+            .zip(check.objective)
+            .and_then(|(found, limit)| objective(check.metric, found, limit + ratio.margin.start)),
         effect: None,
         harm: None,
         flags: estimate.map(|estimate| estimate.flags.clone()).unwrap_or_default(),

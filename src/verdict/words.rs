@@ -16,6 +16,7 @@ pub(super) fn subject(metric: Metric, statistic: Statistic, cell: &str) -> Strin
         Metric::Cadence => "cadence",
         Metric::Stall => "longest stall",
         Metric::E2e => "end-to-end latency",
+        Metric::TtftSlope => "slope of TTFT",
         Metric::Throughput => "throughput",
         Metric::Goodput => "goodput",
         Metric::ErrorRate => "error rate",
@@ -38,9 +39,9 @@ pub(super) fn effect(metric: Metric, effect: &Effect, (margin, floor): (f64, Opt
 }
 
 fn change(metric: Metric, Harm { estimate, low, high }: Harm) -> String {
-    let size = tenths(estimate.abs());
+    let size = tenths(metric, estimate.abs());
     let way = match (metric, estimate >= 0.0) {
-        _ if size == "0.0" => "different",
+        _ if size.bytes().all(|b| matches!(b, b'0' | b'.')) => "different",
         (Metric::OutputTokens, true) => "longer",
         (Metric::OutputTokens, false) => "shorter",
         (_, true) => "worse",
@@ -48,28 +49,25 @@ fn change(metric: Metric, Harm { estimate, low, high }: Harm) -> String {
     };
     // The interval is read in the direction of the word before it.
     let (low, high) = if estimate >= 0.0 { (low, high) } else { (-high, -low) };
-    format!("{size} {} {way} [{}, {}]", unit(metric), tenths(low), tenths(high))
+    format!("{size} {} {way} [{}, {}]", metric.change_unit(), tenths(metric, low), tenths(metric, high))
 }
 
 /// `5 %`, or `1 points` as `1 pp` for shares.
 pub(super) fn share(metric: Metric, value: f64) -> String {
-    format!("{} {}", bare(value), unit(metric))
+    format!("{} {}", bare(metric, value), metric.change_unit())
 }
 
-fn unit(metric: Metric) -> &'static str {
-    if metric.scale() == Scale::Proportion { "pp" } else { "%" }
-}
-
-/// A measured share in hundredths with one decimal: `14.5`, `5.0`.
-fn tenths(value: f64) -> String {
-    let text = format!("{:.1}", 100.0 * value);
-    if text == "-0.0" { "0.0".to_owned() } else { text }
+/// A measured change in the metric's [`Metric::change_unit`], with one decimal: `14.5`, `5.0`; two where it is no share.
+fn tenths(metric: Metric, value: f64) -> String {
+    let (value, places) = metric.change_shown(value);
+    let text = format!("{value:.places$}");
+    text.strip_prefix('-').filter(|size| size.bytes().all(|b| matches!(b, b'0' | b'.'))).unwrap_or(&text).to_owned()
 }
 
 /// A share that somebody wrote down: no decimal when it is whole.
-fn bare(value: f64) -> String {
-    let text = tenths(value);
-    text.strip_suffix(".0").unwrap_or(&text).to_owned()
+fn bare(metric: Metric, value: f64) -> String {
+    let text = tenths(metric, value);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// `20.1 to 23.0 ms`.

@@ -61,6 +61,14 @@ fn what_cannot_be_searched_is_refused_and_a_target_that_is_down_is_no_capacity()
     refused("--slo e2e~p50~<=~1s --cell c3", 64).says(&["`tiny` has no cell `c3`", "--cell is one of c2"]);
     refused("--by rate --slo e2e~p50~<=~1s", 64).says(&["no load of this kind", "--from"]);
     refused("--by rate --from 1/s --slo e2e~p50~<=~1s", 4).says(&["unreachable"]);
+    scene.write(
+        "t.jsonl",
+        "{\"servegate_trace\":1,\"source\":\"azure\"}\n{\"at_us\":0,\"prompt_tokens\":9,\"output_tokens\":9}\n",
+    );
+    let traced =
+        "servegate: 1\nkind: workload\nname: tiny\ncells: [{name: r, trace: t.jsonl, warmup: 0, requests: 1}]\n";
+    scene.write("w.yaml", traced);
+    refused("--slo e2e~p50~<=~1s", 64).says(&["cell `r` repeats a trace", "servegate workload replay --rate"]);
     scene.write("w.yaml", &workload("tiny", 20, 8).replace("concurrency: 2", "rate: 70% of capacity"));
     refused("--slo e2e~p50~<=~1s", 5).says(&["the rate is a share of the capacity, and the workload states none"]);
     scene.line("check w.yaml").exits(5).says(&["add `capacity: 9/s` to the workload", "`servegate capacity`"]);

@@ -11,11 +11,14 @@ use servegate::base::digest::Digest;
 use servegate::base::names::{Api, Metric, Side};
 use servegate::loadgen::codec::Codec;
 use servegate::loadgen::pass::{Passed, pass};
+use servegate::plan::replay::{Traces, fit};
 use servegate::plan::request::{Plan, PlannedCell};
+use servegate::sim::Deployment;
 use servegate::sim::fault::Share;
 use servegate::sim::noise::Noise;
 use servegate::sim::transport::SimTransport;
 use servegate::store::runs::{RunWriter, read_run};
+use servegate::trace::normal;
 use servegate::wire::dialect::{self, Template};
 use servegate::{plan, spec};
 
@@ -64,16 +67,21 @@ impl Session<'_> {
 
     /// The same, with faults in some of the answers.
     pub(crate) fn simulate_with(&self, scene: &Scene, faults: &[Share]) {
-        let workload = spec::read_workload("w.yaml", &scene.read("w.yaml")).unwrap().value;
-        let plan = plan::build(&workload);
+        let mut engine = deployment(self.step_ms);
+        engine.faults.extend_from_slice(faults);
+        self.simulate_on(scene, &engine);
+    }
+
+    /// The same, on an engine of the test's own.
+    pub(crate) fn simulate_on(&self, scene: &Scene, engine: &Deployment) {
+        let plan = planned(scene);
         for sequence in 0..3 {
-            self.run(&plan, sequence, (scene, faults));
+            self.run(&plan, sequence, (scene, engine));
         }
     }
 
-    fn run(&self, plan: &Plan, sequence: u32, (scene, faults): (&Scene, &[Share])) {
-        let mut engine = deployment(self.step_ms);
-        engine.faults.extend_from_slice(faults);
+    fn run(&self, plan: &Plan, sequence: u32, (scene, engine): (&Scene, &Deployment)) {
+        let mut engine = engine.clone();
         let session = u64::from(self.name.bytes().map(u32::from).sum::<u32>());
         engine.noise = Noise::seeded(session, session * 100 + u64::from(sequence));
         let cells: Vec<&PlannedCell> = plan.cells.iter().collect();
@@ -101,6 +109,16 @@ impl Session<'_> {
             ..manifest(&plan.workload)
         }
     }
+}
+
+/// The plan of `w.yaml` with the traces beside it.
+pub(crate) fn planned(scene: &Scene) -> Plan {
+    let mut workload = spec::read_workload("w.yaml", &scene.read("w.yaml")).unwrap().value;
+    let named = workload.cells.iter().filter_map(|cell| Some(cell.trace.as_ref()?.file.path.clone()));
+    let read = |path: String| (path.clone(), normal::read(&path, scene.read(&path).as_bytes()).unwrap());
+    let traces: Traces = named.map(read).collect();
+    fit(&mut workload, &traces).unwrap();
+    plan::build_with(&workload, &traces)
 }
 
 /// A manifest of the simulated engine.

@@ -101,3 +101,34 @@ fn what_is_refused_exits_5_and_says_what_to_do() {
     scene.line("workload inspect missing.csv").exits(5).says(&["cannot read missing.csv"]);
     scene.line("workload inspect .").exits(5).says(&["it is a folder"]);
 }
+
+#[test]
+fn the_requests_of_a_workload_are_shown_as_they_will_be_sent() {
+    let scene = Scene::new();
+    scene.write(
+        "w.yaml",
+        "servegate: 1\nkind: workload\nname: w\ncells:\n\
+         \u{20} - {name: r2, rate: 2/s, arrivals: constant, warmup: 1, requests: 2, prompt_tokens: 9, output_tokens: 4}\n\
+         \u{20} - {name: c1, concurrency: 1, warmup: 0, requests: 1, prompt_tokens: 3, output_tokens: 5}\n",
+    );
+    let lines = |line: &str| -> Vec<Value> {
+        scene.line(line).exits(0).stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let all = lines("workload show w.yaml");
+    let shape = |line: &Value| {
+        let words = line["prompt"].as_str().unwrap().split(' ').count();
+        (line["cell"].clone(), line["warmup"].clone(), line["due_us"].clone(), words, line["output_tokens"].clone())
+    };
+    let expected = [
+        ("r2", true, Some(0), 9, 4),
+        ("r2", false, Some(500_000), 9, 4),
+        ("r2", false, Some(1_000_000), 9, 4),
+        ("c1", false, None, 3, 5),
+    ];
+    for (line, (cell, warmup, due, words, tokens)) in all.iter().zip(expected) {
+        assert_eq!(shape(line), (cell.into(), warmup.into(), due.into(), words, tokens.into()));
+    }
+    assert_eq!(all.len(), expected.len());
+    assert_eq!(lines("workload show w.yaml --cell r2 --measured"), all[1..3]);
+    scene.line("workload show w.yaml --cell r3").exits(64).says(&["no such cell", "its cells are r2, c1"]);
+}

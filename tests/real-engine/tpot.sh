@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Is our TPOT right? Beside llama.cpp's own timings, and beside `vllm bench serve` where VLLM names it: one request at a
-# time, blocks of both clients in turns. See README.md beside this file.
+# Is our TPOT right? Beside llama.cpp's own timings, and beside `vllm bench serve` where VLLM names it: the same requests,
+# one at a time, blocks of both clients in turns. See README.md beside this file.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -39,14 +39,16 @@ targets:
     extra_body: {ignore_eos: true, temperature: 0}
 YAML
 
+"$gate" workload show "$state/w.yaml" --measured >"$state/prompts.jsonl"
+
 for round in $(seq "$rounds"); do
   "$gate" measure --quiet --workload "$state/w.yaml" --config "$state/servegate.yaml" --target llama --runs 1 --session "s$round" --out "$state/runs-$round" >/dev/null
   cat "$state/server.out" "$state/server.log" 2>/dev/null >"$state/log-ours-$round"
   zstd -dcq "$state/runs-$round"/*/records.jsonl.zst >"$state/ours-$round"
   if [[ -n ${VLLM:-} ]]; then
     "$VLLM" bench serve --backend openai-chat --base-url "http://127.0.0.1:$port" --endpoint /v1/chat/completions \
-      --model smollm2-135m --tokenizer "${TOKENIZER:?a folder with a tokenizer, for vllm bench serve}" --dataset-name random --random-input-len 64 \
-      --random-output-len "$tokens" --ignore-eos --temperature 0 --num-prompts "$requests" --max-concurrency 1 --seed "$round" \
+      --model smollm2-135m --tokenizer "${TOKENIZER:?a folder with a tokenizer, for vllm bench serve}" --dataset-name custom \
+      --dataset-path "$state/prompts.jsonl" --custom-output-len "$tokens" --skip-chat-template --disable-shuffle --ignore-eos --temperature 0 --num-prompts "$requests" --max-concurrency 1 --seed "$round" \
       --disable-tqdm --save-result --save-detailed --result-dir "$state" --result-filename "theirs-$round" >"$state/vllm.out" 2>&1 ||
       { tail -20 "$state/vllm.out" >&2; exit 1; }
     cat "$state/server.out" "$state/server.log" 2>/dev/null >"$state/log-theirs-$round"

@@ -12,6 +12,8 @@ use crate::base::units::Nanos;
 
 /// Longest cell name, in bytes.
 const MAX_CELL: usize = 128;
+/// Longest name of a class, in bytes.
+const MAX_CLASS: usize = 64;
 /// Longest finish reason, in bytes.
 const MAX_FINISH: usize = 64;
 /// Longest detail of a failure, in bytes.
@@ -30,6 +32,8 @@ pub(super) struct Header {
 pub(super) struct Line<'a> {
     cell: Cow<'a, str>,
     request: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    class: Option<Cow<'a, str>>,
     due_us: u64,
     sent_us: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,6 +104,7 @@ impl<'a> From<&'a Record> for Line<'a> {
         Self {
             cell: Cow::Borrowed(&record.cell),
             request: record.request,
+            class: record.class.as_deref().map(Cow::Borrowed),
             due_us: micros(record.due),
             sent_us: micros(record.sent),
             connect_us: record.connect.map(micros),
@@ -151,6 +156,7 @@ impl Line<'_> {
         let record = Record {
             cell: self.cell.into_owned(),
             request: self.request,
+            class: self.class.map(Cow::into_owned),
             due: instant("due_us", self.due_us)?,
             sent: instant("sent_us", self.sent_us)?,
             connect: self.connect_us.map(|us| instant("connect_us", us)).transpose()?,
@@ -192,6 +198,12 @@ pub(super) fn check(record: &Record) -> Result<(), String> {
     text("cell", &record.cell, MAX_CELL)?;
     if record.cell.is_empty() {
         return Err("`cell` is empty".to_owned());
+    }
+    if let Some(class) = &record.class {
+        text("class", class, MAX_CLASS)?;
+        if class.is_empty() {
+            return Err("`class` is empty".to_owned());
+        }
     }
     record.finish.as_deref().map_or(Ok(()), |finish| text("finish", finish, MAX_FINISH))?;
     record.detail.as_deref().map_or(Ok(()), |detail| text("detail", detail, MAX_DETAIL))?;
@@ -317,6 +329,10 @@ mod tests {
             text,
             r#"{"cell":"c8","request":3,"due_us":1000000,"sent_us":1000000,"head_us":1050000,"first_byte_us":1050000,"first_answer_us":1050000,"gaps_us":[50000,10000,10000],"end_us":1070000,"prompt_tokens":512,"cached_tokens":0,"output_tokens":3,"tokens_from":"usage","text_bytes":12,"text_digest":"00000000000000ff","finish":"length","outcome":"ok"}"#
         );
+        let classed = Record { class: Some("chat".to_owned()), ..samples::streamed(3, 1_000, 50, 10, 3) };
+        let text = serde_json::to_string(&Line::from(&classed)).unwrap();
+        assert!(text.starts_with(r#"{"cell":"c8","request":3,"class":"chat","due_us":1000000,"#), "{text}");
+        assert_eq!(serde_json::from_str::<Line<'_>>(&text).unwrap().into_record(), Ok(classed));
         let mut unknown = samples::streamed(3, 1_000, 50, 10, 3);
         unknown.chunks.iter_mut().for_each(|chunk| chunk.tokens = None);
         assert!(serde_json::to_string(&Line::from(&unknown)).unwrap().contains(r#""chunk_tokens":[],"#));
@@ -345,5 +361,8 @@ mod tests {
         assert!(broken(|r| r.text_bytes = 0).contains("`text_bytes` is not"));
         assert!(broken(|r| r.detail = Some("a\u{1b}[31m".to_owned())).contains("control character"));
         assert!(broken(|r| r.finish = Some("x".repeat(65))).contains("longer than 64"));
+        assert!(broken(|r| r.class = Some("x".repeat(65))).contains("`class` is longer than 64"));
+        assert!(broken(|r| r.class = Some("a\nb".to_owned())).contains("`class` holds a control character"));
+        assert!(broken(|r| r.class = Some(String::new())).contains("`class` is empty"));
     }
 }

@@ -116,6 +116,7 @@ pub(crate) mod samples {
         Record {
             cell: "c8".to_owned(),
             request,
+            class: None,
             due,
             sent: due,
             connect: None,
@@ -191,6 +192,7 @@ pub(crate) mod samples {
                 Record {
                     cell,
                     request,
+                    class: None,
                     due: Nanos::from_micros(due),
                     sent: Nanos::from_micros(due),
                     connect: one.then_some(Nanos::from_micros(request.into())),

@@ -52,6 +52,11 @@ const fn words(metric: Metric) -> Words {
             "how long a reader saw nothing move",
         ),
         Metric::E2e => ("last content - due instant", "", "usage and end marks after the last content do not count"),
+        Metric::TtftSlope => (
+            "median over all pairs of requests with different prompt tokens of (difference of TTFT / difference of prompt tokens)",
+            "where the 10th and 90th percentiles of the prompt tokens lie less than 1,000 apart, or the server does not count them",
+            "what a longer context costs (Theil 1950, Sen 1968); a pair with a failed request is infinitely steep; compared by difference",
+        ),
         Metric::Throughput => {
             ("output tokens of the successful requests / the cell's measured window", "", "the closed loop's capacity")
         }
@@ -140,6 +145,7 @@ const fn failed(metric: Metric) -> &'static str {
         Metric::ErrorRate => "is what is counted",
         Metric::Throughput | Metric::OutputTokens => "adds no tokens",
         Metric::Goodput => "adds nothing",
+        Metric::TtftSlope => "makes every pair with it infinitely steep",
         Metric::Itl | Metric::ChunkGap => "adds no gaps; pair the check with one of `error_rate`",
         Metric::Ttft | Metric::Ttfa | Metric::Tpot | Metric::Cadence | Metric::Stall | Metric::E2e => {
             "counts as infinitely slow; in `tail05` as the time-out"

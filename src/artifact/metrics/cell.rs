@@ -1,6 +1,6 @@
 //! The records of one run and cell, taken out once and asked many times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::artifact::metrics::{Definition, NoValue, Question, Summary, definition};
 use crate::artifact::record::Record;
@@ -27,6 +27,16 @@ impl<'r> CellData<'r> {
         });
         let failed = records.iter().filter(|record| !record.is_success()).count();
         Self { records, window, failed, series: BTreeMap::new() }
+    }
+
+    /// Only the requests with these numbers. The measured window stays that of the cell: a rate of a part is what the part
+    /// contributed to it.
+    #[must_use]
+    pub fn part(self, numbers: &BTreeSet<u32>) -> Self {
+        let records: Vec<&Record> =
+            self.records.into_iter().filter(|record| numbers.contains(&record.request)).collect();
+        let failed = records.iter().filter(|record| !record.is_success()).count();
+        Self { records, window: self.window, failed, series: BTreeMap::new() }
     }
 
     /// The answer to one question. Values are computed at the first question about their metric.

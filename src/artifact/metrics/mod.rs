@@ -17,6 +17,7 @@ mod throughput;
 mod tpot;
 mod ttfa;
 mod ttft;
+pub mod ttft_slope;
 
 use crate::artifact::metrics::cell::CellData;
 use crate::artifact::record::Record;
@@ -65,6 +66,9 @@ pub enum NoValue {
     /// No answer has what the metric needs: two tokens, two chunks, or token counts for its chunks.
     #[error("no answer of this cell has enough tokens or chunks to define it")]
     Undefined,
+    /// There is no slope over the lengths of the prompts.
+    #[error("the server does not count the tokens of prompts that differ enough in length to have a slope")]
+    NoSlope,
     /// The cell's measured window has no length.
     #[error("the measured window of this cell has no length")]
     NoWindow,
@@ -113,6 +117,7 @@ fn definition(metric: Metric) -> Definition {
         Metric::Goodput => Definition::Run(goodput::of),
         Metric::ErrorRate => Definition::Run(error_rate::of),
         Metric::OutputTokens => Definition::Run(output_tokens::of),
+        Metric::TtftSlope => Definition::Run(ttft_slope::of),
     }
 }
 

@@ -53,6 +53,55 @@ fn every_metric_of_three_requests_is_as_computed_by_hand() {
 }
 
 #[test]
+fn a_part_of_a_cell_has_its_own_requests_and_the_window_of_the_cell() {
+    // As above, with a failure of the third: the window ends with the last record, whoever asks.
+    let run = run(vec![streamed(0, 0, 50, 10, 5), streamed(1, 100, 60, 20, 5), refused(2, 400)]);
+    let part = |numbers: &[u32], metric, statistic| {
+        let question = Question { metric, statistic, limits: &[], timeout: Nanos::from_secs(10) };
+        CellData::of(&run, "c8").part(&numbers.iter().copied().collect()).summary(&question)
+    };
+    let value = |numbers: &[u32], metric, statistic| part(numbers, metric, statistic).unwrap().value;
+    near(value(&[1], Metric::Ttft, Statistic::P50), 60.0);
+    near(value(&[0, 1], Metric::Ttft, Statistic::P50), 55.0);
+    let whole = value(&[0, 1, 2], Metric::Throughput, Statistic::Value);
+    let parts =
+        value(&[0], Metric::Throughput, Statistic::Value) + value(&[1, 2], Metric::Throughput, Statistic::Value);
+    near(parts, whole);
+    near(value(&[1, 2], Metric::ErrorRate, Statistic::Value), 0.5);
+    assert_eq!(part(&[], Metric::Ttft, Statistic::P50), Err(NoValue::NoRequests));
+}
+
+#[test]
+fn the_slope_of_ttft_is_what_a_thousand_tokens_cost() {
+    // 20 ms and 30 us a token: 30 ms for a thousand.
+    let sloped = |n: u32| {
+        let tokens = 200 * n;
+        let first = Nanos::from_micros(20_000 + 30 * u64::from(tokens));
+        let mut record = streamed(n, 0, 0, 10, 3);
+        for (chunk, later) in record.chunks.iter_mut().zip([0, 10, 20]) {
+            chunk.at = first + Nanos::from_millis(later);
+        }
+        Record { prompt_tokens: Some(tokens), ..record }
+    };
+    let slope = |records: Vec<Record>| ask(&run(records), Metric::TtftSlope, Statistic::Value);
+    let found = slope((0..30).map(sloped).collect()).unwrap();
+    near(found.value, 30.0);
+    assert_eq!((found.n, found.failed), (30, 0));
+    let mut some = (0..30).map(sloped).collect::<Vec<_>>();
+    some.extend((30..33).map(|n| refused(n, 0)));
+    near(slope(some).unwrap().value, 30.0);
+    assert_eq!(slope((0..19).map(sloped).collect()), Err(NoValue::NoSlope), "too few");
+    let alike = |n: u32| Record { prompt_tokens: Some(500 + n), ..sloped(n) };
+    assert_eq!(slope((0..30).map(alike).collect()), Err(NoValue::NoSlope), "too much alike");
+    let uncounted = |n: u32| Record { prompt_tokens: None, ..sloped(n) };
+    assert_eq!(slope((0..30).map(uncounted).collect()), Err(NoValue::NoSlope));
+    // Where the long ones fail, the rest is alike, and that is no excuse.
+    let mut lost = (0..30).map(alike).collect::<Vec<_>>();
+    lost.extend((30..34).map(|n| refused(n, 0)));
+    assert!(slope(lost).unwrap().value.is_infinite());
+}
+
+#[test]
 fn latency_counts_from_the_due_instant() {
     let mut late = streamed(0, 100, 50, 10, 3);
     late.sent = Nanos::from_millis(140);

@@ -138,6 +138,7 @@ pub(crate) fn know(run: &mut Run, condition: Condition, value: &str) {
 fn plan(requests: u32) -> Plan {
     let request = |number| PlannedRequest {
         number,
+        class: None,
         prompt: PromptRecipe { seed: u64::from(number), words: 100, prefix: Vec::new(), vocabulary: None },
         output_tokens: 6,
         due: None,
@@ -216,6 +217,7 @@ fn records(cell: &str, traffic: &Traffic) -> Vec<Record> {
         Record {
             cell: cell.to_owned(),
             request,
+            class: None,
             due,
             sent: sent.to_stored_resolution(),
             connect: None,

@@ -4,6 +4,7 @@ use super::CELLS;
 use crate::base::diagnostic::Place;
 use crate::base::names::{Metric, Role, Statistic};
 use crate::spec::policy::{Check, Decision, Margin, Policy};
+use crate::spec::slice::Slice;
 
 /// A required check.
 pub(crate) fn check(metric: Metric, statistic: Statistic, cell: &str, margin: Margin) -> Check {
@@ -11,6 +12,7 @@ pub(crate) fn check(metric: Metric, statistic: Statistic, cell: &str, margin: Ma
         metric,
         statistic,
         cell: cell.to_owned(),
+        slice: Slice::default(),
         margin,
         warn_at: None,
         objective: None,

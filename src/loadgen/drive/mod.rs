@@ -118,6 +118,7 @@ pub fn drive<'p>(
     transport.prepare(line.iter().map(|phase| connections(phase)).max().unwrap_or(0));
     let mut state = State::new(line, compose, transport, watch);
     let stop = phases(&mut state, line);
+    let stop = state.hand_over().and(stop);
     let evidence = state.evidence();
     transport.abandon();
     Driven { evidence, stop: stop.err() }
@@ -134,7 +135,8 @@ fn phases<'p>(state: &mut State<'p, '_>, line: &[&'p PlannedCell]) -> Result<(),
             | Load::Gamma { .. }
             | Load::Ramp { .. }
             | Load::Bursts { .. }
-            | Load::OnOff { .. } => open(state)?,
+            | Load::OnOff { .. }
+            | Load::Trace => open(state)?,
         }
     }
     while state.is_measuring() {

@@ -28,7 +28,8 @@ pub(super) fn connections(phase: &PlannedCell) -> usize {
         | Load::Gamma { .. }
         | Load::Ramp { .. }
         | Load::Bursts { .. }
-        | Load::OnOff { .. } => {
+        | Load::OnOff { .. }
+        | Load::Trace => {
             let arrivals = phase.warmup.iter().chain(&phase.requests).filter_map(|request| request.due);
             let arrivals = arrivals.filter(|due| *due <= GUESSED_TIME_IN_SYSTEM).count();
             let cap = phase.max_connections.map_or(MOST_CONNECTIONS, to_usize);

@@ -55,6 +55,8 @@ pub(super) struct State<'p, 't> {
     in_flight: BTreeMap<u64, Option<Flight<'p>>>,
     /// How many of them are measured.
     measuring: usize,
+    /// A measured request that has ended and was not handed to `watch` yet: the next request of its slot goes first.
+    ended: Option<(usize, &'p PlannedRequest, Box<Exchange>)>,
     /// Planned requests of the whole cell.
     planned: usize,
     /// Requests that ended without an answer; none once there was an answer.
@@ -82,6 +84,7 @@ impl<'p, 't> State<'p, 't> {
             place: 0,
             in_flight: BTreeMap::new(),
             measuring: 0,
+            ended: None,
             planned: line.iter().map(|phase| phase.warmup.len() + phase.requests.len()).sum(),
             unanswered: Some(0),
             border: None,
@@ -92,6 +95,7 @@ impl<'p, 't> State<'p, 't> {
     }
 
     pub(super) fn begin(&mut self, phase: &'p PlannedCell) -> Result<(), Stop> {
+        self.hand_over()?;
         let connections = phase.max_connections.map(ConnectionCap::of);
         self.shown.push(Shown { phase, ended: 0, window_start: None, window_end: Nanos::ZERO, connections });
         self.place = 0;
@@ -244,7 +248,8 @@ impl<'p, 't> State<'p, 't> {
             | Load::Gamma { .. }
             | Load::Ramp { .. }
             | Load::Bursts { .. }
-            | Load::OnOff { .. } => *timeout + self.last_due(),
+            | Load::OnOff { .. }
+            | Load::Trace => *timeout + self.last_due(),
         };
         self.limit = busy + GRACE;
         self.deadline = start + self.limit;
@@ -252,6 +257,7 @@ impl<'p, 't> State<'p, 't> {
 
     /// Waits until a request ends (and gives the instant), or until `until`, at most to the deadline.
     pub(super) fn wait(&mut self, until: Option<Nanos>) -> Result<Option<Nanos>, Stop> {
+        self.hand_over()?;
         if self.now() >= self.deadline {
             return Err(Stop::Overdue { limit: self.limit });
         }
@@ -277,11 +283,20 @@ impl<'p, 't> State<'p, 't> {
             self.measuring = self.measuring.saturating_sub(1);
             shown.ended += 1;
             shown.window_end = shown.window_end.max(exchange.end);
-            if (self.watch)(Step::Ended(shown.phase, request, exchange)).is_break() {
-                return Err(Stop::Refused);
-            }
+            self.ended = Some((phase, request, exchange));
         }
         down.map_or(Ok(()), Err)
+    }
+
+    /// Hands over the measured request that ended last, where it is still here.
+    pub(super) fn hand_over(&mut self) -> Result<(), Stop> {
+        if let Some((phase, request, exchange)) = self.ended.take()
+            && let Some(shown) = self.shown.get(phase)
+            && (self.watch)(Step::Ended(shown.phase, request, exchange)).is_break()
+        {
+            return Err(Stop::Refused);
+        }
+        Ok(())
     }
 
     /// Whether this exchange completes the proof that the target is down.

@@ -4,7 +4,7 @@ use super::*;
 use crate::artifact::run::ConnectionCap;
 use crate::loadgen::scripted::{Script, Scripted, cell, compose};
 use crate::plan::build;
-use crate::spec::workload::{Burst, Cell, Lengths, Phase, Workload};
+use crate::spec::workload::{Burst, Cell, Class, Lengths, Phase, Workload};
 use crate::wire::transport::{Failure, Outbound, Wake};
 
 /// Drives a cell; gives the numbers of the measured requests in the order of their ends too.
@@ -292,9 +292,8 @@ fn every_process_is_sent_as_it_is_planned_whatever_the_target_does() {
             load,
             requests: 300,
             warmup: 20,
-            prompt_tokens: Lengths::Fixed(16),
-            output_tokens: Lengths::Fixed(8),
-            shared_prefix: None,
+            trace: None,
+            classes: vec![Class::only(Lengths::Fixed(16), Lengths::Fixed(8))],
             max_connections: None,
             timeout: Nanos::from_secs(60),
             stall_timeout: Nanos::from_secs(30),

@@ -32,13 +32,22 @@ impl Wake for Bell {
 }
 
 impl Bell {
-    /// Polls with `round` until it is ready, or nobody has rung during the last round. The bell wakes `task` from then on.
-    pub(super) fn attend<T>(&self, task: &Waker, mut round: impl FnMut() -> Poll<T>) -> Poll<T> {
+    /// Polls until `event` is ready, or until both were polled and nobody has rung during the work. What `event` rings for,
+    /// the work right after it does. The bell wakes `task` from then on.
+    pub(super) fn attend<T>(
+        &self,
+        task: &Waker,
+        mut event: impl FnMut() -> Poll<T>,
+        mut work: impl FnMut(),
+    ) -> Poll<T> {
         self.remember(task);
         for _ in 0..ROUNDS {
             self.attended.store(true, Ordering::SeqCst);
-            self.rung.swap(false, Ordering::SeqCst);
-            let polled = round();
+            let polled = event();
+            if polled.is_pending() {
+                self.rung.swap(false, Ordering::SeqCst);
+                work();
+            }
             self.attended.store(false, Ordering::SeqCst);
             if polled.is_ready() || !self.rung.load(Ordering::SeqCst) {
                 return polled;
@@ -64,6 +73,7 @@ impl Bell {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
@@ -91,24 +101,40 @@ mod tests {
     #[test]
     fn a_call_from_inside_is_another_round_and_wakes_nobody() {
         let (bell, inside, task, waker) = bell();
-        let mut rounds = 0;
-        let polled = bell.attend(&waker, || {
-            rounds += 1;
-            if rounds < 3 {
+        let (events, works) = (Cell::new(0), Cell::new(0));
+        let mut event = || {
+            events.set(events.get() + 1);
+            Poll::<()>::Pending
+        };
+        let polled = bell.attend(&waker, &mut event, || {
+            works.set(works.get() + 1);
+            if works.get() < 3 {
                 inside.wake_by_ref();
             }
-            Poll::<()>::Pending
         });
-        assert_eq!((polled, rounds, task.woken()), (Poll::Pending, 3, 0));
-        assert_eq!(bell.attend(&waker, || Poll::Ready(1)), Poll::Ready(1));
+        assert_eq!((polled, events.get(), works.get(), task.woken()), (Poll::Pending, 3, 3, 0));
+        assert_eq!(bell.attend(&waker, || Poll::Ready(1), || works.set(9)), Poll::Ready(1));
+        assert_eq!(works.get(), 3, "there is nothing to do any more");
+    }
+
+    #[test]
+    fn what_the_event_rings_for_is_done_in_its_own_round() {
+        let (bell, inside, task, waker) = bell();
+        let works = Cell::new(0);
+        let event = || {
+            inside.wake_by_ref();
+            Poll::<()>::Pending
+        };
+        assert!(bell.attend(&waker, event, || works.set(works.get() + 1)).is_pending());
+        assert_eq!((works.get(), task.woken()), (1, 0));
     }
 
     #[test]
     fn a_call_while_the_task_sleeps_wakes_the_task_that_polled_last() {
         let (bell, outside, task, waker) = bell();
         let (first, last) = (Arc::new(Task::default()), task);
-        assert!(bell.attend(&Arc::clone(&first).into(), || Poll::<()>::Pending).is_pending());
-        assert!(bell.attend(&waker, || Poll::<()>::Pending).is_pending());
+        assert!(bell.attend(&Arc::clone(&first).into(), || Poll::<()>::Pending, || {}).is_pending());
+        assert!(bell.attend(&waker, || Poll::<()>::Pending, || {}).is_pending());
         outside.wake();
         assert_eq!((first.woken(), last.woken()), (0, 1));
     }
@@ -116,12 +142,15 @@ mod tests {
     #[test]
     fn who_rings_in_every_round_gets_the_thread_back_and_is_polled_again() {
         let (bell, inside, task, waker) = bell();
-        let mut rounds = 0;
-        let polled = bell.attend(&waker, || {
-            rounds += 1;
-            inside.wake_by_ref();
-            Poll::<()>::Pending
-        });
-        assert_eq!((polled, rounds, task.woken()), (Poll::Pending, ROUNDS, 1));
+        let rounds = Cell::new(0);
+        let polled = bell.attend(
+            &waker,
+            || Poll::<()>::Pending,
+            || {
+                rounds.set(rounds.get() + 1);
+                inside.wake_by_ref();
+            },
+        );
+        assert_eq!((polled, rounds.get(), task.woken()), (Poll::Pending, ROUNDS, 1));
     }
 }

@@ -1,6 +1,7 @@
 //! One connection: the socket with its stamps, and hyper's connection driven inside the task of
 //! the exchange that uses it. So nothing reads the socket between a body frame's read and its stamp.
 
+use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::pin::Pin;
@@ -253,6 +254,8 @@ impl Line {
     /// server has closed it or is still busy with the last one: then it is of no use.
     pub(super) async fn is_usable(&mut self) -> bool {
         let Self { sender, driver, .. } = self;
+        // The handle does not know of a close that nobody has read yet.
+        driver.look().await;
         let ready = tokio::select! {
             biased;
             ready = driver.until(sender.ready()) => ready.is_ok(),
@@ -263,16 +266,25 @@ impl Line {
 }
 
 impl Driver {
+    /// Takes what lies at the socket, without waiting for more.
+    async fn look(&mut self) {
+        poll_fn(|cx| {
+            let (bell, waker) = (Arc::clone(&self.bell), self.waker.clone());
+            let nothing = || Poll::<()>::Pending;
+            // Pending it is: there is nothing to wait for.
+            let _looked = bell.attend(cx.waker(), nothing, || self.drive(&mut Context::from_waker(&waker)));
+            Poll::Ready(())
+        })
+        .await;
+    }
+
     /// Awaits something that this connection has to bring about.
     pub(super) async fn until<F: Future>(&mut self, event: F) -> F::Output {
         let mut event = std::pin::pin!(event);
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             let (bell, waker) = (Arc::clone(&self.bell), self.waker.clone());
-            bell.attend(cx.waker(), || {
-                let mut cx = Context::from_waker(&waker);
-                self.drive(&mut cx);
-                event.as_mut().poll(&mut cx)
-            })
+            let event = || event.as_mut().poll(&mut Context::from_waker(&waker));
+            bell.attend(cx.waker(), event, || self.drive(&mut Context::from_waker(&waker)))
         })
         .await
     }

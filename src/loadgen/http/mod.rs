@@ -6,6 +6,8 @@
 //!   never when a task gets to look at them.
 //! - Nothing is compressed, no redirect is followed, and no proxy is used but the one that the target names: a measured
 //!   request goes straight to the target, whatever the environment says.
+//! - The thread that waits is the one that reads: who is told of an end, and sends the next request of a closed loop, was
+//!   woken by the end itself and by nobody in between. Bytes that arrive while it does something else keep their stamp.
 //! - Over HTTP/2 too a connection carries one request at a time: streams that share a connection share its reads, and
 //!   then an instant says little about one of them.
 
@@ -23,17 +25,17 @@ mod stamp;
 mod tests;
 mod tls;
 mod tunnel;
-mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::task::yield_now;
+use tokio::time::{sleep, timeout};
 
 use crate::base::units::Nanos;
 use crate::wire::transport::{Exchange, MAX_BODY, Outbound, SelfReport, Transport, Wake};
@@ -45,21 +47,21 @@ pub use error::HttpError;
 use exchange::Carrier;
 use schedule::Schedule;
 use stamp::Stamper;
-use worker::Worker;
 
 /// The interrupt flag is looked at this often.
-const INTERRUPT_CHECK: Duration = Duration::from_millis(20);
+const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 
 /// Carries requests over HTTP in real time.
 pub struct HttpTransport {
-    // Stopped first, so that nothing is sent while the worker shuts down.
+    // Stopped first, so that nothing is sent while the exchanges are dropped.
     schedule: Schedule,
     launcher: Launcher,
-    ended: Receiver<(u64, Box<Exchange>)>,
+    ended: UnboundedReceiver<(u64, Box<Exchange>)>,
     /// Requests submitted and not reported yet.
     in_flight: usize,
     interrupt: Arc<AtomicBool>,
-    worker: Worker,
+    /// Carries the exchanges, while [`Transport::wait`] waits. More threads do not help a generator that shares its host.
+    runtime: Runtime,
 }
 
 /// Starts exchanges.
@@ -69,12 +71,12 @@ struct Launcher {
     carrier: Arc<Carrier>,
     /// Rises when everything in flight is abandoned.
     epoch: Arc<watch::Sender<u64>>,
-    ended: Sender<(u64, Box<Exchange>)>,
+    ended: UnboundedSender<(u64, Box<Exchange>)>,
 }
 
 impl HttpTransport {
-    /// Resolves the target and starts the workers; no connection is opened yet. The run's time starts here.
-    /// `interrupt` is noticed within 50 ms of being set.
+    /// Resolves the target; no connection is opened yet. The run's time starts here.
+    /// `interrupt` is noticed within 100 ms of being set.
     ///
     /// # Errors
     /// See [`HttpError`]; a target that does not answer is no error here.
@@ -86,10 +88,10 @@ impl HttpTransport {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(HttpError::Workers)?;
         let clock = Clock::start();
         let endpoint = runtime.block_on(Endpoint::new(target, clock))?;
-        let worker = Worker::start(runtime).map_err(HttpError::Workers)?;
-        let (sender, ended) = mpsc::channel();
+        #[expect(clippy::disallowed_methods, reason = "it holds what was in flight, and the driver bounds that")]
+        let (sender, ended) = unbounded_channel();
         let launcher = Launcher {
-            handle: worker.handle().clone(),
+            handle: runtime.handle().clone(),
             carrier: Arc::new(Carrier {
                 endpoint,
                 stamper: Arc::new(Stamper::new(clock)),
@@ -103,7 +105,7 @@ impl HttpTransport {
         let at_due = launcher.clone();
         let schedule =
             Schedule::start(clock, move |epoch, request| at_due.launch(epoch, request)).map_err(HttpError::Workers)?;
-        Ok(Self { schedule, launcher, ended, in_flight: 0, interrupt, worker })
+        Ok(Self { schedule, launcher, ended, in_flight: 0, interrupt, runtime })
     }
 
     /// An exchange that has ended and was not abandoned, if there is one at hand.
@@ -114,6 +116,15 @@ impl HttpTransport {
         }
         self.in_flight = self.in_flight.saturating_sub(1);
         Some(Wake::Ended(exchange))
+    }
+
+    /// Reads what has arrived, without waiting for more.
+    fn look(&self) {
+        self.runtime.block_on(async {
+            // The first turn finds out which sockets have something, the second hands it to their exchanges.
+            yield_now().await;
+            yield_now().await;
+        });
     }
 }
 
@@ -158,7 +169,9 @@ impl Transport for HttpTransport {
 
     fn prepare(&mut self, in_flight: usize) {
         let (carrier, interrupt) = (Arc::clone(&self.launcher.carrier), &self.interrupt);
-        let prepared = self.worker.handle().block_on(async {
+        // Which idle connections were closed meanwhile shows when their sockets are looked at.
+        self.look();
+        let prepared = self.runtime.block_on(async {
             tokio::select! {
                 prepared = carrier.prepare(in_flight) => prepared,
                 () = interrupted(interrupt) => Ok(()),
@@ -176,7 +189,7 @@ impl Transport for HttpTransport {
             return;
         }
         let opened = Arc::clone(carrier).open(connections);
-        self.worker.handle().spawn(async move {
+        self.runtime.spawn(async move {
             if let Err(failure) = opened.await {
                 tracing::warn!("connections could not be opened ahead: {failure:?}");
             }
@@ -194,6 +207,7 @@ impl Transport for HttpTransport {
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Wake {
+        let mut looked = false;
         loop {
             if self.interrupt.load(Ordering::Relaxed) {
                 return Wake::Interrupted;
@@ -209,10 +223,18 @@ impl Transport for HttpTransport {
                 None => INTERRUPT_CHECK,
             };
             if left.is_zero() {
-                return Wake::Reached;
+                if looked {
+                    return Wake::Reached;
+                }
+                self.look();
+                looked = true;
+                continue;
             }
-            let arrived = self.ended.recv_timeout(left.min(INTERRUPT_CHECK));
-            if let Some(wake) = self.take(arrived.ok()) {
+            let arrived = self.runtime.block_on(async {
+                // tokio's timers tick in milliseconds: the caller is told of an instant up to one of them late.
+                timeout(left.min(INTERRUPT_CHECK), self.ended.recv()).await
+            });
+            if let Some(wake) = self.take(arrived.ok().flatten()) {
                 return wake;
             }
         }
@@ -225,7 +247,14 @@ impl Transport for HttpTransport {
 
     fn abandon(&mut self) {
         self.schedule.clear();
-        self.launcher.epoch.send_modify(|epoch| *epoch += 1);
+        let epoch = &self.launcher.epoch;
+        epoch.send_modify(|epoch| *epoch += 1);
         self.in_flight = 0;
+        // The server is to see that nobody listens any more: every exchange in flight drops its connection.
+        self.runtime.block_on(async {
+            while epoch.receiver_count() > 0 {
+                yield_now().await;
+            }
+        });
     }
 }

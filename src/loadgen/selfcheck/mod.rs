@@ -29,7 +29,7 @@ use crate::loadgen::selfcheck::clock::BareTimer;
 use crate::loadgen::selfcheck::differences::Differences;
 use crate::plan::build;
 use crate::plan::request::PlannedCell;
-use crate::spec::workload::{Cell, Lengths, Load, Phase, Workload};
+use crate::spec::workload::{Cell, Class, Lengths, Load, Phase, Workload};
 use crate::wire::dialect::{self, Template};
 use crate::wire::transport::Transport as _;
 
@@ -179,9 +179,8 @@ fn planned(streams: u32) -> PlannedCell {
         load: Load::Closed { concurrency: streams },
         requests: streams.saturating_mul(4).clamp(10, 3_000.max(streams)),
         warmup: streams,
-        prompt_tokens: Lengths::Fixed(16),
-        output_tokens: Lengths::Fixed(TOKENS),
-        shared_prefix: None,
+        trace: None,
+        classes: vec![Class::only(Lengths::Fixed(16), Lengths::Fixed(TOKENS))],
         max_connections: None,
         timeout: Nanos::from_secs(120),
         stall_timeout: Nanos::from_secs(60),

@@ -18,6 +18,9 @@ const CHAT_WORKLOAD: &str = include_str!("../../../gate-policies/workloads/chat.
 const BATCH: &str = include_str!("../../../gate-policies/offline-batch.yaml");
 const BATCH_WORKLOAD: &str = include_str!("../../../gate-policies/workloads/offline-batch.yaml");
 
+const MIXED: &str = include_str!("../../../gate-policies/mixed.yaml");
+const MIXED_WORKLOAD: &str = include_str!("../../../gate-policies/workloads/mixed.yaml");
+
 const FULL_WORKLOAD: &str = "\
 servegate: 1
 kind: workload
@@ -56,6 +59,18 @@ cells:
       table:
         512: 3
         128: 1
+";
+
+const FULL_TRACE: &str = "\
+servegate: 1
+kind: workload
+name: traced
+cells:
+  - name: t
+    trace: traces/chat.jsonl
+    requests: 50
+    output_tokens: 9
+    max_connections: 32
 ";
 
 const FULL_LOADS: &str = "\
@@ -167,6 +182,49 @@ checks:
     objective: 2%
 ";
 
+const FULL_MIX: &str = "\
+servegate: 1
+kind: workload
+name: mix
+cells:
+  - name: mixed
+    rate: 21/s
+    requests: 60
+    classes:
+      - name: chat
+        weight: 9
+        prompt_tokens: 9
+        output_tokens: 9
+      - name: paper
+        weight: 1
+        prompt_tokens:
+          uniform:
+            min: 7000
+            max: 9000
+        output_tokens: 8
+        shared_prefix:
+          groups: 4
+          tokens: 50
+";
+
+const FULL_SLICES: &str = "\
+servegate: 1
+kind: policy
+name: slices
+workload: mix.yaml
+checks:
+  - metric: error_rate
+    class: paper
+    context: 8k-32k
+    at_most: 1pp
+  - metric: error_rate
+    class: paper
+    at_most: 1pp
+  - metric: error_rate
+    context: 8k-
+    at_most: 1pp
+";
+
 const FULL_CONFIG: &str = "\
 servegate: 1
 kind: config
@@ -246,7 +304,8 @@ fn policy(text: &str, workload: &Workload) -> Policy {
 
 #[test]
 fn shipped_files_are_right_under_the_reader_and_under_the_schema() {
-    for (name, policy_text, workload_text) in [("chat", CHAT, CHAT_WORKLOAD), ("offline-batch", BATCH, BATCH_WORKLOAD)]
+    for (name, policy_text, workload_text) in
+        [("chat", CHAT, CHAT_WORKLOAD), ("offline-batch", BATCH, BATCH_WORKLOAD), ("mixed", MIXED, MIXED_WORKLOAD)]
     {
         let workload = workload(workload_text);
         let policy = policy(policy_text, &workload);
@@ -294,10 +353,13 @@ fn every_value_arrives_as_it_was_written() {
     assert_eq!(workload.seed, 7);
     let names: Vec<&str> = workload.cells.iter().map(|cell| cell.name.as_str()).collect();
     assert_eq!(names, ["a/cold", "a", "b"]);
-    assert_eq!(workload.cells[1].prompt_tokens, Lengths::Uniform { min: 10, max: 20 });
+    assert_eq!(workload.cells[1].classes[0].prompt_tokens, Lengths::Uniform { min: 10, max: 20 });
     assert_eq!(workload.cells[2].load, Load::Constant { rate: 9.0 });
-    assert_eq!(workload.cells[2].output_tokens, Lengths::Table(vec![(128, 1.0), (512, 3.0)]));
-    assert_eq!(workload.cells[2].prompt_tokens, Lengths::LogNormal { median: 30.0, sigma: 0.5, min: 10, max: 90 });
+    assert_eq!(workload.cells[2].classes[0].output_tokens, Lengths::Table(vec![(128, 1.0), (512, 3.0)]));
+    assert_eq!(
+        workload.cells[2].classes[0].prompt_tokens,
+        Lengths::LogNormal { median: 30.0, sigma: 0.5, min: 10, max: 90 }
+    );
 
     let policy = policy(FULL_POLICY, &workload);
     assert_eq!((policy.runs, policy.controls, policy.baseline_max_age_days), (4, 3, 30));
@@ -351,6 +413,13 @@ fn loads_and_phases_arrive_as_they_were_written() {
     let expected =
         expected.map(|(name, phase, load, requests, warmup)| (name.to_owned(), phase, load, requests, warmup));
     assert_eq!(cells.iter().map(of).collect::<Vec<_>>(), expected);
+    let traced = workload(FULL_TRACE).cells.remove(0);
+    let file = traced.trace.unwrap().file;
+    assert_eq!((traced.load, &traced.classes[0].prompt_tokens, traced.warmup), (Load::Trace, &Lengths::Traced, 20));
+    assert_eq!(
+        (file.path.as_str(), file.key.as_str(), file.place.unwrap().line),
+        ("traces/chat.jsonl", "cells[0].trace", 6)
+    );
     let caps: Vec<_> = cells.iter().map(|cell| cell.max_connections).collect();
     assert_eq!((caps[0], caps.iter().flatten().count()), (Some(32), 1));
 }
@@ -380,7 +449,10 @@ fn meaning(kind: FileKind, text: &str) -> String {
             targets.filter_map(|target| target.tokenizer.as_mut()).for_each(|file| file.place = None);
             format!("{reading:?}")
         }
-        FileKind::Policy => format!("{:?}", read_policy("f", text).bind(&workload(FULL_WORKLOAD))),
+        FileKind::Policy => {
+            let of = if text.contains("name: slices") { FULL_MIX } else { FULL_WORKLOAD };
+            format!("{:?}", read_policy("f", text).bind(&workload(of)))
+        }
     }
 }
 
@@ -407,7 +479,10 @@ fn every_key_of_every_schema_is_read() {
     let full = [
         (FileKind::Workload, FULL_WORKLOAD),
         (FileKind::Workload, FULL_LOADS),
+        (FileKind::Workload, FULL_TRACE),
+        (FileKind::Workload, FULL_MIX),
         (FileKind::Policy, FULL_POLICY),
+        (FileKind::Policy, FULL_SLICES),
         (FileKind::Config, FULL_CONFIG),
     ];
     for (kind, text) in full {
@@ -475,6 +550,7 @@ fn value(kind: &Kind) -> String {
         Kind::Rate { min, max } => format!("rate, `{min}` to `{max}`"),
         Kind::CellRate { min, max } => format!("rate, `{min}` to `{max}`, or `N% of capacity`"),
         Kind::Objective => "a number with its unit".to_owned(),
+        Kind::Context => "range of lengths, such as `8k-32k`".to_owned(),
         Kind::Set(item) | Kind::List(item) => format!("list of: {}", value(item)),
         Kind::Map(keys, values) => format!("for each {}: {}", value(keys), value(values)),
         Kind::Object(object) => object.name.to_owned(),

@@ -50,6 +50,57 @@ fn assert_found(head: &str, cases: &[(&str, &str)]) {
 }
 
 #[test]
+fn malformed_classes_and_slices() {
+    let cell = |keys: &str| format!("cells:\n  - {{name: m, concurrency: 1, requests: 40, {keys}}}\n");
+    let of =
+        |name: &str, weight: &str| format!("{{name: {name}, weight: {weight}, prompt_tokens: 9, output_tokens: 9}}");
+    let classes = |list: &[String]| cell(&format!("classes: [{}]", list.join(", ")));
+    let many: Vec<String> = (0..65).map(|n| of(&format!("c{n}"), "1")).collect();
+    assert_found(
+        WORKLOAD,
+        &[
+            (&classes(&[of("a", "9"), of("b", "0.5")]), ""),
+            (
+                &cell("max_connections: 9"),
+                "5:5 missing-key cells[0].output_tokens|5:5 missing-key cells[0].prompt_tokens",
+            ),
+            (&cell("classes: []"), "5:54 empty-value cells[0].classes"),
+            (&classes(&[of("a", "0")]), "5:73 out-of-range cells[0].classes[0].weight"),
+            (&classes(&[of("a", "9"), of("b", "0.01")]), "5:131 out-of-range cells[0].classes[1].weight"),
+            (&classes(&[of("a", "9"), of("a", "9")]), "5:120 duplicate-name cells[0].classes[1].name"),
+            (&classes(&[of("a:b", "9")]), "5:62 invalid-name cells[0].classes[0].name"),
+            (
+                &classes(&["{name: a, weight: 1}".to_owned()]),
+                "5:55 missing-key cells[0].classes[0].output_tokens|5:55 missing-key cells[0].classes[0].prompt_tokens",
+            ),
+            (
+                &cell(&format!("prompt_tokens: 9, classes: [{}]", of("a", "1"))),
+                "5:60 conflicting-keys cells[0].prompt_tokens",
+            ),
+            (&classes(&many), "5:54 too-large cells[0].classes"),
+        ],
+    );
+    let check = |keys: &str| {
+        format!(
+            "checks:\n  - {{metric: error_rate, at_most: 1pp}}\n  - {{metric: ttft, statistic: p50, at_most: 5%, {keys}}}\n"
+        )
+    };
+    assert_found(
+        POLICY,
+        &[
+            (&check("class: chat"), "7:5 unknown-class checks[1]"),
+            (&check("class: chat, cells: [c1]"), "7:70 unknown-class checks[1].cells[0]"),
+            (&check("class: Chat"), "7:56 invalid-name checks[1].class"),
+            (&check("context: 500-600"), ""),
+            (&check("context: 1000-2k"), "7:58 out-of-range checks[1].context"),
+            (&check("context: 2k"), "7:58 wrong-type checks[1].context"),
+            (&check("context: 1k-2k"), "7:5 impossible-check checks[1]"),
+            (&check("context: 1k-2k, cells: [c8]"), "7:73 impossible-check checks[1].cells[0]"),
+        ],
+    );
+}
+
+#[test]
 fn what_is_not_one_plain_yaml_document_is_refused_with_its_place() {
     let bomb = "servegate: 1\na: &a [x, x, x, x, x, x, x, x, x]\n".to_owned()
         + &('b'..='i').fold(String::new(), |text, c| {
@@ -195,6 +246,7 @@ fn every_fault_of_a_workload_is_found() {
 fn every_fault_of_a_load_and_of_a_phase_is_found() {
     let shaped =
         |text: &str| format!("cells:\n  - {{name: c, requests: 50, prompt_tokens: 9, output_tokens: 9, {text}}}\n");
+    let traced = |text: &str| format!("cells:\n  - {{name: c, requests: 50, trace: {text}}}\n");
     assert_found(
         WORKLOAD,
         &[
@@ -224,6 +276,23 @@ fn every_fault_of_a_load_and_of_a_phase_is_found() {
             (
                 &shaped("rate: 9/s, arrivals: {on_off: {on: 9s, off: 0s}}"),
                 "5:109 out-of-range cells[0].arrivals.on_off.off",
+            ),
+            (
+                &shaped("rate: 9/s, trace: t.jsonl"),
+                "5:5 conflicting-keys cells[0]|5:44 conflicting-keys cells[0].prompt_tokens",
+            ),
+            (&traced("t.jsonl, phases: {idle: {pause: 1s, requests: 9}}"), "5:53 conflicting-keys cells[0].phases"),
+            (&traced("t.jsonl, shared_prefix: {groups: 2, tokens: 9}"), "5:60 conflicting-keys cells[0].shared_prefix"),
+            (&traced("t.jsonl, arrivals: constant"), "5:55 conflicting-keys cells[0].arrivals"),
+            (&traced("../t.jsonl"), "5:36 wrong-path cells[0].trace"),
+            (&traced("a/../t.jsonl"), "5:36 wrong-path cells[0].trace"),
+            (&traced("./t.jsonl"), "5:36 wrong-path cells[0].trace"),
+            (&traced("a//t.jsonl"), "5:36 wrong-path cells[0].trace"),
+            (&traced("/t.jsonl"), "5:36 wrong-type cells[0].trace"),
+            (&traced("a\\t.jsonl"), "5:36 wrong-type cells[0].trace"),
+            (
+                "cells:\n  - {name: c, requests: 50, concurrency: 1}\n",
+                "5:5 missing-key cells[0].output_tokens|5:5 missing-key cells[0].prompt_tokens",
             ),
             (&shaped("concurrency: 1, max_connections: 9"), "5:98 conflicting-keys cells[0].max_connections"),
             (&shaped("concurrency: 1, phases: {}"), ""),

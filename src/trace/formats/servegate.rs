@@ -31,7 +31,9 @@ pub(super) fn read(input: Input<'_>, collector: &mut Collector<'_>) -> Result<()
             return Ok(());
         }
         (rows, last) = (rows.saturating_add(1), line);
-        let found: Line = row(text, FIELDS)?;
+        let mut found: Line = row(text, FIELDS)?;
+        // A trace has millions of them, and a vector that grew holds room for twice as many.
+        found.blocks.shrink_to_fit();
         if found.prompt_tokens.max(found.output_tokens.unwrap_or(0)) > MAX_TOKENS {
             return Err((Kind::BadLength, FIELDS));
         }

@@ -1,6 +1,5 @@
 //! A run that does not count takes its numbers with it, and may not take a broken deployment with it.
 
-use crate::artifact::validity::CellValidity;
 use crate::base::names::Side;
 use crate::compare::evidence::name;
 use crate::stats::error_rate::Count;
@@ -23,7 +22,7 @@ pub(super) fn hidden(screening: &Screening<'_>) -> Vec<Finding> {
 }
 
 fn failures(seen: &Seen<'_>) -> Count {
-    seen.validity.as_ref().map_or(Count::NONE, CellValidity::failures)
+    seen.validity.as_ref().map_or(Count::NONE, |validity| validity.failures)
 }
 
 fn crashed(seen: &Seen<'_>) -> Option<Finding> {

@@ -18,12 +18,15 @@ mod tokens;
 
 use std::ptr;
 
+use crate::artifact::metrics::cell::CellData;
 use crate::artifact::run::Run;
-use crate::artifact::validity::CellValidity;
+use crate::artifact::validity::{CellValidity, failures};
 use crate::base::names::Side;
 use crate::base::units::Nanos;
 use crate::compare::evidence::name;
 use crate::plan::request::{Plan, PlannedCell};
+use crate::spec::policy::Check;
+use crate::stats::error_rate::Count;
 use crate::verdict::case::Case;
 use crate::verdict::judgement::{Finding, Verdict};
 
@@ -119,11 +122,14 @@ impl<'a> Screening<'a> {
         seen.map_or_else(|| look(run, &cell.name, Some(cell)).1.is_none(), |seen| seen.fault.is_none())
     }
 
-    /// What the runs tell about a cell that count there, of the sides that belong.
-    pub(super) fn counting(&self, cell: &str, belongs: fn(Side) -> bool) -> impl Iterator<Item = &CellValidity> {
-        let counting =
-            self.seen.iter().filter(move |seen| seen.cell.name == cell && belongs(seen.side) && seen.fault.is_none());
-        counting.filter_map(|seen| seen.validity.as_ref())
+    /// The failed requests of what a check is about, of the runs that count there on the sides that belong.
+    pub(super) fn failures(&self, check: &Check, belongs: fn(Side) -> bool) -> Count {
+        let counting = |seen: &&Seen<'a>| seen.cell.name == check.cell && belongs(seen.side) && seen.fault.is_none();
+        let failures = self.seen.iter().filter(counting).map(|seen| match seen.cell.numbers(&check.slice) {
+            None => seen.validity.as_ref().map_or(Count::NONE, |validity| validity.failures),
+            Some(numbers) => failures(CellData::of(seen.run, &seen.cell.name).part(&numbers).records()),
+        });
+        failures.fold(Count::NONE, Count::plus)
     }
 
     /// The runs that do not count, one sentence each.

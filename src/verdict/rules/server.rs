@@ -201,7 +201,8 @@ mod tests {
     /// Forty requests of 90 words, 30 of them shared; the server counts 100 tokens a prompt.
     fn cell() -> PlannedCell {
         let prompt = PromptRecipe { seed: 1, words: 90, prefix: vec![Part { seed: 2, words: 30 }], vocabulary: None };
-        let request = |number| PlannedRequest { number, prompt: prompt.clone(), output_tokens: 50, due: None };
+        let request =
+            |number| PlannedRequest { number, class: None, prompt: prompt.clone(), output_tokens: 50, due: None };
         PlannedCell {
             phase: Phase::Steady,
             max_connections: None,

@@ -49,7 +49,7 @@ fn connections_are_renewed_that_would_be_too_old_and_no_others() {
     let later = soon + Nanos::from_secs(10);
     let opening = carrier.renewal(2, later);
     assert!(carrier.renewal(2, later).is_empty(), "what is being opened is not opened twice");
-    transport.worker.handle().block_on(Arc::clone(&carrier).open(opening)).unwrap();
+    transport.runtime.block_on(Arc::clone(&carrier).open(opening)).unwrap();
     until_open(&server, 5);
     // Two of the old ones made room: three are there, of which the new ones are used first.
     assert_eq!(carrier.idle.lock().unwrap().len(), 3);

@@ -1,0 +1,86 @@
+//! `servegate workload show`: the requests of a workload as they will be sent.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::cli::error::{CliError, Exit};
+use crate::cli::files;
+use crate::cli::terminal::Terminal;
+use crate::plan::prompt;
+use crate::plan::request::{PlannedCell, PlannedRequest};
+
+/// Print every request of a workload: what is asked, when, and for how many tokens
+///
+/// One JSON object a line, in the order in which a cell sends them: the warm-up first. What servegate sends to hold the
+/// load of a closed loop until its last measured request has ended is not among them.
+///
+/// Example: servegate workload show gate-policies/workloads/chat.yaml --cell c8
+#[derive(clap::Args)]
+pub(crate) struct ShowArgs {
+    /// The workload
+    #[arg(value_name = "FILE")]
+    workload: PathBuf,
+
+    /// Only this cell, with the phase unless it is the steady one [default: all]
+    #[arg(long, value_name = "NAME")]
+    cell: Option<String>,
+
+    /// Leave the warm-up out
+    #[arg(long)]
+    measured: bool,
+}
+
+/// A line.
+#[derive(Serialize)]
+struct Line<'a> {
+    cell: &'a str,
+    request: u32,
+    warmup: bool,
+    /// From the start of the cell or phase; absent in a closed loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_us: Option<u64>,
+    prompt_tokens: u32,
+    output_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_ids: Option<Vec<u32>>,
+}
+
+/// Prints the requests.
+pub(crate) fn run(args: &ShowArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
+    let (_, plan) = files::workload(&args.workload, terminal)?;
+    let wanted = |cell: &&PlannedCell| args.cell.as_ref().is_none_or(|name| *name == cell.name);
+    let mut cells = plan.cells.iter().filter(wanted).peekable();
+    if cells.peek().is_none() {
+        let names: Vec<&str> = plan.cells.iter().map(|cell| cell.name.as_str()).collect();
+        return Err(CliError::usage(format!("{}: no such cell", args.workload.display()))
+            .hint(format!("its cells are {}", names.join(", "))));
+    }
+    for cell in cells {
+        let warmup = cell.warmup.iter().filter(|_| !args.measured).map(|request| (true, request));
+        for (warmup, request) in warmup.chain(cell.requests.iter().map(|request| (false, request))) {
+            terminal.data(&line(cell, warmup, request)?)?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn line(cell: &PlannedCell, warmup: bool, request: &PlannedRequest) -> Result<Vec<u8>, CliError> {
+    let prompt_ids = prompt::ids(&request.prompt);
+    let line = Line {
+        cell: &cell.name,
+        request: request.number,
+        warmup,
+        due_us: request.due.map(|due| due.to_stored_resolution().0.div_euclid(1_000)),
+        prompt_tokens: request.prompt.words,
+        output_tokens: request.output_tokens,
+        prompt: prompt_ids.is_none().then(|| prompt::text(&request.prompt)),
+        prompt_ids,
+    };
+    let mut bytes = serde_json::to_vec(&line)
+        .map_err(|error| CliError::failed(format!("cannot write a request as JSON: {error}")))?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}

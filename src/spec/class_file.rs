@@ -1,0 +1,147 @@
+//! What the requests of a cell look like in a workload file: one kind of them, or classes with weights.
+
+use std::collections::BTreeMap;
+
+use crate::spec::findings::{Fault, Findings};
+use crate::spec::lengths_file::{LENGTH, TOKENS, lengths};
+use crate::spec::load_file::TRACE;
+use crate::spec::scalar;
+use crate::spec::shape::{Field, Kind, Need, Object};
+use crate::spec::text::quote;
+use crate::spec::view::View;
+use crate::spec::workload::{Class, Lengths, SharedPrefix, shares};
+
+/// More kinds of requests in one cell than anybody judges.
+const MOST_CLASSES: usize = 64;
+
+pub(super) static CLASS: Object = Object {
+    name: "class",
+    doc: "Requests of one kind among those of a cell.",
+    one_of: &[],
+    fields: &[
+        Field {
+            name: "name",
+            kind: Kind::Name,
+            need: Need::Required,
+            doc: "the name that checks use, for example `chat`",
+        },
+        Field {
+            name: "weight",
+            kind: Kind::Number { min: 0.000_001, max: 1_000_000.0 },
+            need: Need::Required,
+            doc: "how frequent it is: its share of the cell's requests is its weight among all of them",
+        },
+        Field { name: "prompt_tokens", kind: LENGTH, need: Need::Required, doc: "prompt length in tokens" },
+        Field {
+            name: "output_tokens",
+            kind: LENGTH,
+            need: Need::Required,
+            doc: "output length in tokens, forced where the engine allows it",
+        },
+        Field {
+            name: "shared_prefix",
+            kind: Kind::Object(&SHARED_PREFIX),
+            need: Need::Optional,
+            doc: "prefixes shared between requests of the class; by default prompts share nothing",
+        },
+    ],
+};
+
+pub(super) static SHARED_PREFIX: Object = Object {
+    name: "shared prefix",
+    doc: "Prefixes that requests have in common, for cells about the prefix cache.",
+    one_of: &[],
+    fields: &[
+        Field {
+            name: "groups",
+            kind: Kind::Count { min: 1, max: 100_000 },
+            need: Need::Required,
+            doc: "the number of different prefixes; a request takes one at random",
+        },
+        Field {
+            name: "tokens",
+            kind: TOKENS,
+            need: Need::Required,
+            doc: "the length of a prefix, part of the prompt's",
+        },
+    ],
+};
+
+/// The classes of a cell, or the one that it is.
+pub(super) fn classes(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Class>> {
+    let own = ["prompt_tokens", "output_tokens", "shared_prefix"];
+    if view.has("classes") {
+        for key in own.into_iter().filter(|key| view.has(key)) {
+            let message = format!("the cell has `classes`, and each has a `{key}` of its own");
+            let fault = Fault::new("conflicting-keys", message, format!("move `{key}` into the classes"));
+            findings.error(&view.at(key), &view.key(key), fault);
+        }
+        let views = view.views("classes");
+        twice(&views, findings);
+        if views.len() > MOST_CLASSES {
+            let message = format!("{} classes are more than the {MOST_CLASSES} allowed", views.len());
+            let fault = Fault::new("too-large", message, "make several cells of it");
+            findings.error(&view.at("classes"), &view.key("classes"), fault);
+            return None;
+        }
+        let classes = views.iter().map(|class| {
+            let shape = shape(class, findings);
+            let (name, weight) = (class.text("name")?, class.read("weight", scalar::number)?);
+            Some(Class { name: Some(name), weight, ..shape? })
+        });
+        let classes: Vec<Option<Class>> = classes.collect();
+        return classes.into_iter().collect::<Option<Vec<_>>>().filter(|classes| !classes.is_empty());
+    }
+    let traced = view.has(TRACE.name);
+    for (key, doc) in [("prompt_tokens", "prompt length in tokens"), ("output_tokens", "output length in tokens")] {
+        if !traced && !view.has(key) {
+            let help = format!("add `{key}: 100`, or `classes` that have it");
+            let fault = Fault::new("missing-key", format!("`{key}` is missing: {doc}"), help);
+            findings.error(&view.place(), &view.key(key), fault);
+        }
+    }
+    Some(vec![shape(view, findings)?])
+}
+
+/// What the requests of a class, or of a cell without classes, look like.
+fn shape(view: &View<'_>, findings: &mut Findings) -> Option<Class> {
+    let traced = view.has(TRACE.name);
+    let [prompt_tokens, output_tokens] = ["prompt_tokens", "output_tokens"]
+        .map(|key| if traced && !view.has(key) { Some(Lengths::Traced) } else { lengths(key, view, findings) });
+    let shared_prefix = view
+        .view("shared_prefix")
+        .and_then(|prefix| Some(SharedPrefix { groups: prefix.count("groups")?, tokens: prefix.count("tokens")? }));
+    if let (Some(prefix), Some(prompt)) = (shared_prefix, &prompt_tokens)
+        && *prompt != Lengths::Traced
+        && prefix.tokens >= prompt.least()
+    {
+        let message = format!("the prefix has {} tokens, and a prompt may have {}", prefix.tokens, prompt.least());
+        let fault = Fault::new("impossible-range", message, "make the prefix shorter or the prompts longer");
+        findings.error(&view.at("shared_prefix"), &view.key("shared_prefix"), fault);
+    }
+    Some(Class { shared_prefix, ..Class::only(prompt_tokens?, output_tokens?) })
+}
+
+/// A share that rounds to no request is a slip.
+pub(super) fn none_is_empty(classes: &[Class], requests: u32, view: &View<'_>, findings: &mut Findings) {
+    for (class, count) in view.views("classes").iter().zip(shares(classes, requests)) {
+        if count == 0 {
+            let message = format!("of {requests} requests none is of this class");
+            let fault = Fault::new("out-of-range", message, "raise its `weight`, or the cell's `requests`");
+            findings.error(&class.at("weight"), &class.key("weight"), fault);
+        }
+    }
+}
+
+/// Names tell cells, and the classes of a cell, apart.
+pub(super) fn twice(named: &[View<'_>], findings: &mut Findings) {
+    let mut lines = BTreeMap::new();
+    for view in named {
+        let Some(name) = view.text("name") else { continue };
+        if let Some(line) = lines.insert(name.clone(), view.at("name").line) {
+            let message = format!("a {} on line {line} is already called {}", view.what(), quote(&name));
+            let fault = Fault::new("duplicate-name", message, "choose another name");
+            findings.error(&view.at("name"), &view.key("name"), fault);
+        }
+    }
+}
