@@ -8,7 +8,6 @@ mod prompts;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::base::rng::Stream;
 use crate::plan::lengths::Draws;
@@ -38,7 +37,6 @@ pub(super) fn requests(cell: &Cell, trace: &Requests, workload: &Workload) -> [V
     let stream = |purpose: &str| Stream::named(workload.seed, &format!("{purpose}/{}", cell.name));
     let mut seeds = stream("prompts");
     let mut untold = Draws::new(untold(cell), stream("output-lengths"));
-    let classes: Vec<Arc<str>> = trace.classes.iter().map(|name| Arc::from(name.as_str())).collect();
     let prompts = Prompts::new(trace, stream("blocks").bits());
     let mut recipes: Vec<PromptRecipe> = Vec::with_capacity(used(cell, trace).len());
     let mut planned = [Vec::new(), Vec::new()];
@@ -55,8 +53,7 @@ pub(super) fn requests(cell: &Cell, trace: &Requests, workload: &Workload) -> [V
         let due = Some(row.at.to_stored_resolution());
         let [warmup, measured] = &mut planned;
         let part = if place < cell.warmup { warmup } else { measured };
-        let class = row.class.and_then(|class| classes.get(usize::from(class)).cloned());
-        part.push(PlannedRequest { number, class, prompt, output_tokens, due });
+        part.push(PlannedRequest { number, class: None, prompt, output_tokens, due });
     }
     planned
 }
