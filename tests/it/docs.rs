@@ -109,7 +109,9 @@ fn every_code_of_a_finding_about_a_file_is_documented_and_every_documented_one_e
     let documented = first_column(page.split("\n## Findings\n").nth(1).unwrap());
     let mut codes = codes_after(&sources("src/spec"), "Fault::new(");
     codes.extend(codes_after(&sources("src/spec"), "fault(").into_iter().filter(|code| documented.contains(code)));
-    codes.extend(codes_after(&sources("src/cli"), "code: "));
+    for mark in ["code: ", "finding(named, ", "finding(file, "] {
+        codes.extend(codes_after(&sources("src/cli"), mark));
+    }
     codes.extend(codes_after(&sources("src/plan/replay"), "Some(("));
     assert_eq!(codes, documented);
 }
