@@ -19,7 +19,7 @@ pub struct Rise {
 
 /// The rise of a series, in its order; a failed request (`+inf`) counts as `time_out`.
 ///
-/// `p` is that of the Mann-Kendall test (Mann 1945, Econometrica 13), on the medians of [`PARTS`] consecutive parts: the chance
+/// `p` is that of the Mann-Kendall test (Mann 1945, Econometrica 13), on the medians of ten consecutive parts: the chance
 /// of at least so many pairs in rising order if every order of the medians were as likely. Equal medians are no rising
 /// pair. `growth` is one and a half times the difference between the medians of the outer thirds, whose middles are two
 /// thirds of the series apart. `None` for fewer than ten values.
