@@ -19,7 +19,7 @@ use servegate::sim::Deployment;
 use servegate::sim::noise::Noise;
 use servegate::sim::profile::Profile;
 use servegate::sim::transport::SimTransport;
-use servegate::spec::workload::{Cell, Class, Lengths, Load, Phase, Workload};
+use servegate::spec::workload::{Cell, Class, Lengths, Load, Phase, Prompts, Workload};
 use servegate::wire::dialect::{self, Template};
 use servegate::wire::transport::Transport as _;
 
@@ -63,7 +63,7 @@ fn measure(concurrency: u32, requests: u32) -> [f64; 3] {
     let workload = Workload {
         name: "bench".to_owned(),
         description: String::new(),
-        vocabulary: None,
+        prompts: Prompts::Text,
         caches: None,
         seed: 1,
         cells: vec![cell],

@@ -11,7 +11,8 @@ use crate::cli::error::CliError;
 use crate::cli::trust::trusted_streams;
 use crate::loadgen::codec::Codec;
 use crate::plan::RunName;
-use crate::plan::request::{Plan, PlannedCell};
+use crate::plan::prompt;
+use crate::plan::request::{Form, Plan, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::wire::dialect::{self, Template};
 use crate::wire::tokenizer::Tokenizer;
 
@@ -75,19 +76,51 @@ impl Draft<'_> {
     }
 }
 
-/// Whether the interface takes prompts as the workload sends them.
-pub(crate) fn can_be_sent(plan: &Plan, api: Api) -> Result<(), CliError> {
-    let mut requests = plan.cells.iter().flat_map(|cell| &cell.requests);
-    let ids = requests.any(|request| request.prompt.vocabulary.is_some());
-    if dialect::of(api).takes_ids() || !ids {
-        return Ok(());
+/// Whether the deployment takes prompts as the workload sends them.
+pub(crate) fn can_be_sent(plan: &Plan, speaks: &Speaks) -> Result<(), CliError> {
+    let Speaks { api, tokenizer, .. } = speaks;
+    for cell in &plan.cells {
+        // Of a class all requests are sent alike, and the longest is as good as any.
+        let mut shown: BTreeMap<Option<&str>, &PlannedRequest> = BTreeMap::new();
+        for request in &cell.requests {
+            let longest = shown.entry(request.class.as_deref()).or_insert(request);
+            if request.prompt.words > longest.prompt.words {
+                *longest = request;
+            }
+        }
+        for request in shown.into_values() {
+            match request.prompt.form {
+                Form::Ids(_) if !dialect::of(*api).takes_ids() => return Err(takes_no_ids(plan, *api)),
+                Form::Words | Form::Ids(_) => {}
+                Form::Exact(_) => has_its_length(cell, &request.prompt, tokenizer.as_ref())?,
+            }
+        }
     }
+    Ok(())
+}
+
+fn takes_no_ids(plan: &Plan, api: Api) -> CliError {
     let takers = Api::ALL.iter().filter(|api| dialect::of(**api).takes_ids()).map(|api| api.id());
     let message =
         format!("the workload `{}` sends prompts as token ids, and the `{api}` interface takes none", plan.workload);
     let hint =
         format!("set `api` of the target to one of {}, or use `prompts: text`", takers.collect::<Vec<_>>().join(", "));
-    Err(CliError::failed(message).hint(hint))
+    CliError::failed(message).hint(hint)
+}
+
+/// Whether the target's tokenizer finds a text of exactly this length.
+fn has_its_length(cell: &PlannedCell, recipe: &PromptRecipe, tokenizer: Option<&Tokenizer>) -> Result<(), CliError> {
+    let Some(tokenizer) = tokenizer else {
+        let message = "the workload's prompts have exact lengths (`prompts: exact`), and the target names no tokenizer";
+        return Err(CliError::failed(message)
+            .hint("add `tokenizer: path/to/tokenizer.json` to the target, or `--tokenizer FILE` to `--url`"));
+    };
+    if prompt::counted(recipe, Some(&|text| tokenizer.count(text))).is_some() {
+        return Ok(());
+    }
+    let message = format!("no text of exactly {} tokens was found for cell `{}`", recipe.words, cell.name);
+    Err(CliError::failed(message)
+        .hint("choose another `content`, or `prompts: text` with lengths that are nearly right"))
 }
 
 /// The evidence of a cell before it is measured.

@@ -153,7 +153,7 @@ impl<'a> Probing<'a> {
     pub(crate) fn at(&mut self, load: f64, terminal: &mut Terminal) -> Result<Probe, CliError> {
         let plan = self.plan(load);
         self.number = self.number.saturating_add(1);
-        can_be_sent(&plan, self.deployment.speaks().api)?;
+        can_be_sent(&plan, self.deployment.speaks())?;
         if let Err(refused) = trust::admit(&plan) {
             return Ok(Probe::none(load, Answer::ClientLimit, refused.message().to_owned()));
         }

@@ -168,7 +168,7 @@ impl Session<'_> {
         seen: &mut Seen<'_>,
     ) -> Result<Ran, CliError> {
         let Numbered { side, release, sequence } = *number;
-        can_be_sent(self.plan, deployment.speaks().api)?;
+        can_be_sent(self.plan, deployment.speaks())?;
         let mut boot = deployment.boot(side, release, sequence)?;
         if seen.first {
             for caution in &boot.cautions {

@@ -7,8 +7,10 @@ use serde::Serialize;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
 use crate::cli::terminal::Terminal;
+use crate::cli::tokenizer;
 use crate::plan::prompt;
 use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::wire::tokenizer::Tokenizer;
 
 /// Print every request of a workload: what is asked, when, and for how many tokens
 ///
@@ -25,6 +27,10 @@ pub(crate) struct ShowArgs {
     /// Only this cell, with the phase unless it is the steady one [default: all]
     #[arg(long, value_name = "NAME")]
     cell: Option<String>,
+
+    /// The target's tokenizer.json, for a workload with `prompts: exact`
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
 
     /// Leave the warm-up out
     #[arg(long)]
@@ -51,6 +57,7 @@ struct Line<'a> {
 /// Prints the requests.
 pub(crate) fn run(args: &ShowArgs, terminal: &mut Terminal) -> Result<Exit, CliError> {
     let (_, plan) = files::workload(&args.workload, terminal)?;
+    let tokenizer = tokenizer::of_option(args.tokenizer.as_deref())?;
     let wanted = |cell: &&PlannedCell| args.cell.as_ref().is_none_or(|name| *name == cell.name);
     let mut cells = plan.cells.iter().filter(wanted).peekable();
     if cells.peek().is_none() {
@@ -61,14 +68,32 @@ pub(crate) fn run(args: &ShowArgs, terminal: &mut Terminal) -> Result<Exit, CliE
     for cell in cells {
         let warmup = cell.warmup.iter().filter(|_| !args.measured).map(|request| (true, request));
         for (warmup, request) in warmup.chain(cell.requests.iter().map(|request| (false, request))) {
-            terminal.data(&line(cell, warmup, request)?)?;
+            terminal.data(&line(cell, warmup, request, tokenizer.as_ref())?)?;
         }
     }
     Ok(Exit::Success)
 }
 
-fn line(cell: &PlannedCell, warmup: bool, request: &PlannedRequest) -> Result<Vec<u8>, CliError> {
+fn line(
+    cell: &PlannedCell,
+    warmup: bool,
+    request: &PlannedRequest,
+    tokenizer: Option<&Tokenizer>,
+) -> Result<Vec<u8>, CliError> {
     let prompt_ids = prompt::ids(&request.prompt);
+    let text = match tokenizer {
+        Some(tokenizer) => prompt::counted(&request.prompt, Some(&|text| tokenizer.count(text))),
+        None => prompt::counted(&request.prompt, None),
+    };
+    if text.is_none() {
+        let message = format!("request {} of cell `{}` has an exact length in tokens", request.number, cell.name);
+        let hint = if tokenizer.is_some() {
+            "no text of this length was found with this tokenizer; choose another `content`"
+        } else {
+            "name the model's tokenizer.json with --tokenizer"
+        };
+        return Err(CliError::usage(message).hint(hint));
+    }
     let line = Line {
         cell: &cell.name,
         request: request.number,
@@ -76,7 +101,7 @@ fn line(cell: &PlannedCell, warmup: bool, request: &PlannedRequest) -> Result<Ve
         due_us: request.due.map(|due| due.to_stored_resolution().0.div_euclid(1_000)),
         prompt_tokens: request.prompt.words,
         output_tokens: request.output_tokens,
-        prompt: prompt_ids.is_none().then(|| prompt::text(&request.prompt)),
+        prompt: text.filter(|_| prompt_ids.is_none()),
         prompt_ids,
     };
     let mut bytes = serde_json::to_vec(&line)

@@ -39,6 +39,16 @@ pub(crate) fn load(file: &NamedFile) -> Result<Tokenizer, CliError> {
     })
 }
 
+/// The tokenizer that `--tokenizer` names, where it does.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn of_option(path: Option<&Path>) -> Result<Option<Tokenizer>, CliError> {
+    let named =
+        |path: &Path| NamedFile { path: path.display().to_string(), key: "--tokenizer".to_owned(), place: None };
+    path.map(|path| load(&named(path))).transpose()
+}
+
 /// Why a file gives no tokenizer, and what to do.
 struct Unusable {
     code: &'static str,

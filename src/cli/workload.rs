@@ -12,7 +12,6 @@ use crate::cli::show;
 use crate::cli::terminal::Terminal;
 use crate::cli::tokenizer;
 use crate::cli::traffic::Summary;
-use crate::spec::target::NamedFile;
 use crate::store::files::{FileError, read_bounded};
 use crate::trace::refused::Refused;
 use crate::trace::{self, Format, MAX_BYTES, Reading, tokens};
@@ -85,12 +84,7 @@ fn inspect(args: &InspectArgs, terminal: &mut Terminal) -> Result<Exit, CliError
 
 /// Reads a trace of any format.
 pub(crate) fn read(args: &TraceArgs, terminal: &mut Terminal) -> Result<Reading, CliError> {
-    let named = args.tokenizer.as_ref().map(|path| NamedFile {
-        path: path.display().to_string(),
-        key: "--tokenizer".to_owned(),
-        place: None,
-    });
-    let tokenizer = named.as_ref().map(tokenizer::load).transpose()?;
+    let tokenizer = tokenizer::of_option(args.tokenizer.as_deref())?;
     let missed = Cell::new(0_u64);
     let count = |text: &str| {
         let exact = tokenizer.as_ref().and_then(|tokenizer| tokenizer.count(text));

@@ -5,7 +5,7 @@ use crate::base::secret::Secret;
 use crate::base::units::Nanos;
 use crate::loadgen::drive::Message;
 use crate::plan::prompt;
-use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::plan::request::{PlannedCell, PlannedRequest, PromptRecipe};
 use crate::wire::dialect::{Dialect, Prompt, Template};
 use crate::wire::tokenizer::Tokenizer;
 use crate::wire::transport::Exchange;
@@ -31,10 +31,20 @@ impl Codec {
         let (tokens, seed) = (request.output_tokens, request.prompt.seed);
         let body = match prompt::ids(&request.prompt) {
             Some(ids) => self.template.body(Prompt::Ids(&ids), tokens, seed),
-            None => self.template.body(Prompt::Text(&prompt::text(&request.prompt)), tokens, seed),
+            None => self.template.body(Prompt::Text(&self.text(&request.prompt)), tokens, seed),
         };
         let request_id = format!("{}/{}/{}", self.run, cell.name, request.number);
         Message { request_id, path: self.dialect.path(), body }
+    }
+
+    /// The text of a prompt. One of exact length whose tokenizer finds no such text is one of plain words: how many tokens
+    /// the server counts shows it.
+    fn text(&self, recipe: &PromptRecipe) -> String {
+        let counted = match &self.tokenizer {
+            Some(tokenizer) => prompt::counted(recipe, Some(&|text| tokenizer.count(text))),
+            None => prompt::counted(recipe, None),
+        };
+        counted.unwrap_or_else(|| prompt::text(recipe))
     }
 
     fn without_key(&self, text: String) -> String {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::base::units::Nanos;
 use crate::loadgen::drive::Message;
-use crate::plan::request::{PlannedCell, PlannedRequest, PromptRecipe};
+use crate::plan::request::{Form, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::spec::workload::{Load, Phase};
 use crate::wire::transport::{Exchange, Failure, Outbound, Read, Transport, Wake};
 
@@ -118,7 +118,7 @@ pub(super) fn cell(name: &str, load: Load, warmup: u32, requests: u32) -> Planne
             .map(|number| PlannedRequest {
                 number,
                 class: None,
-                prompt: PromptRecipe { seed, words: number, prefix: Vec::new(), vocabulary: None },
+                prompt: PromptRecipe { seed, words: number, prefix: Vec::new(), form: Form::Words },
                 output_tokens: 8,
                 due: load.is_open().then(|| Nanos::from_millis(100 * u64::from(first + number))),
             })

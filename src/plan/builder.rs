@@ -10,7 +10,7 @@ use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::plan::lengths::Draws;
 use crate::plan::replay::Traces;
-use crate::plan::request::{Part, Plan, PlannedCell, PlannedRequest, PromptRecipe};
+use crate::plan::request::{Form, Part, Plan, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::plan::{arrivals, fingerprint, mixture, replay};
 use crate::spec::workload::{Cell, Class, Load, Phase, SharedPrefix, Workload};
 
@@ -86,7 +86,6 @@ fn put_out_of_step(warmup: &mut [PlannedRequest], concurrency: u32) {
 
 /// Draws the requests of one cell, class by class.
 struct Shapes<'a> {
-    vocabulary: Option<u32>,
     classes: Vec<Shape<'a>>,
     order: Stream,
     shares: &'a [Class],
@@ -97,8 +96,11 @@ impl<'a> Shapes<'a> {
     fn new(cell: &'a Cell, workload: &Workload, kind: &str) -> Self {
         let seed = workload.seed;
         Self {
-            vocabulary: workload.vocabulary,
-            classes: cell.classes.iter().map(|class| Shape::new(&cell.name, class, (seed, kind))).collect(),
+            classes: cell
+                .classes
+                .iter()
+                .map(|class| Shape::new(&cell.name, class, (seed, kind), Form::of(workload.prompts, class)))
+                .collect(),
             order: Stream::named(seed, &format!("{kind}classes/{}", cell.name)),
             shares: &cell.classes,
         }
@@ -108,7 +110,7 @@ impl<'a> Shapes<'a> {
     fn requests(mut self, first: u32, due: Vec<Option<Nanos>>) -> Vec<PlannedRequest> {
         let order = mixture::order(self.shares, due.len(), &mut self.order);
         let mut request = |(number, (due, class)): (u32, (Option<Nanos>, usize))| {
-            Some(self.classes.get_mut(class)?.request(number, due, self.vocabulary))
+            Some(self.classes.get_mut(class)?.request(number, due))
         };
         (first..).zip(due.into_iter().zip(order)).filter_map(&mut request).collect()
     }
@@ -124,13 +126,14 @@ struct Shape<'a> {
     prefixes: Vec<u64>,
     /// Length of a prefix.
     shared: u32,
+    form: Form,
 }
 
 impl<'a> Shape<'a> {
     /// A class has streams named after it, so that one class more leaves the draws of the others as they were. Shared
     /// prefixes are common to warm-up and measured requests: warm-up brings the prefix cache to the state in which the
     /// cell is measured.
-    fn new(cell: &str, class: &'a Class, (seed, kind): (u64, &str)) -> Self {
+    fn new(cell: &str, class: &'a Class, (seed, kind): (u64, &str), form: Form) -> Self {
         let place = class.name.as_ref().map_or_else(|| cell.to_owned(), |class| format!("{cell}/{class}"));
         let stream = |purpose: &str| Stream::named(seed, &format!("{kind}{purpose}/{place}"));
         let mut prefixes = Stream::named(seed, &format!("prefixes/{place}"));
@@ -143,17 +146,18 @@ impl<'a> Shape<'a> {
             groups: stream("groups"),
             prefixes: (0..groups).map(|_| prefixes.bits()).collect(),
             shared: tokens,
+            form,
         }
     }
 
-    fn request(&mut self, number: u32, due: Option<Nanos>, vocabulary: Option<u32>) -> PlannedRequest {
+    fn request(&mut self, number: u32, due: Option<Nanos>) -> PlannedRequest {
         let words = self.prompt_lengths.next();
         let prefix = if self.prefixes.is_empty() { None } else { self.groups.choose(&self.prefixes).copied() };
         let prefix = prefix.map(|seed| Part { seed, words: self.shared.min(words) }).into_iter().collect();
         PlannedRequest {
             number,
             class: self.name.clone(),
-            prompt: PromptRecipe { seed: self.prompts.bits(), words, prefix, vocabulary },
+            prompt: PromptRecipe { seed: self.prompts.bits(), words, prefix, form: self.form },
             output_tokens: self.output_lengths.next(),
             due,
         }
@@ -168,7 +172,7 @@ mod tests {
 
     use super::*;
     use crate::plan::prompt;
-    use crate::spec::workload::{Burst, Lengths};
+    use crate::spec::workload::{Burst, Content, Lengths, Prompts};
 
     fn cell(name: &str, load: Load) -> Cell {
         Cell {
@@ -189,7 +193,14 @@ mod tests {
     }
 
     fn workload(seed: u64, cells: Vec<Cell>) -> Workload {
-        Workload { name: "small".to_owned(), description: String::new(), vocabulary: None, caches: None, seed, cells }
+        Workload {
+            name: "small".to_owned(),
+            description: String::new(),
+            prompts: Prompts::Text,
+            caches: None,
+            seed,
+            cells,
+        }
     }
 
     fn small() -> Workload {
@@ -280,9 +291,15 @@ mod tests {
         same.cells.reverse();
         same.name = "renamed".to_owned();
         assert_eq!(build(&same).fingerprint, base);
-        let of = |vocabulary| build(&Workload { vocabulary, ..small() }).fingerprint;
-        assert_eq!(of(None), base);
-        assert!(of(Some(32_000)) != base && of(Some(32_000)) != of(Some(32_001)));
+        let of = |prompts| build(&Workload { prompts, ..small() }).fingerprint;
+        let ids = |vocabulary| of(Prompts::TokenIds { vocabulary });
+        assert_eq!(of(Prompts::Text), base);
+        assert!(ids(32_000) != base && ids(32_000) != ids(32_001));
+        assert!(of(Prompts::Exact) != base && of(Prompts::Exact) != ids(32_000));
+        let german = |cell: &mut Cell| cell.classes[0].content = Content::German;
+        let mut other = Workload { prompts: Prompts::Exact, ..small() };
+        german(&mut other.cells[0]);
+        assert_ne!(build(&other).fingerprint, of(Prompts::Exact));
         let changes: [fn(&mut Cell); 7] = [
             |cell| cell.name = "d8".to_owned(),
             |cell| cell.load = Load::Closed { concurrency: 9 },

@@ -7,7 +7,7 @@
 //! reach the target only through the requests.
 
 use crate::base::digest::{Digest, Hasher};
-use crate::plan::request::{Part, PlannedCell, PlannedRequest};
+use crate::plan::request::{Form, Part, PlannedCell, PlannedRequest};
 use crate::plan::vocabulary::WORDS;
 use crate::spec::workload::{Burst, Load};
 
@@ -17,6 +17,8 @@ const GENERATOR: &str = "servegate-plan/1";
 
 /// The version of everything between a recipe and token ids.
 const TOKEN_IDS: &str = "/token_ids/1";
+/// What stands before the content of a prompt of exact length: raise the version where its texts change.
+const EXACT: &str = "/exact/1";
 
 /// What stands before the name of a request's class.
 const CLASS: &str = "/class";
@@ -87,10 +89,17 @@ fn add_request(hasher: &mut Hasher, request: &PlannedRequest) {
         hasher.field(CLASS.as_bytes());
         hasher.field(class.as_bytes());
     }
-    if let Some(vocabulary) = prompt.vocabulary {
-        // Of a workload all prompts are ids or none is, so that this is not the next request.
-        hasher.field(TOKEN_IDS.as_bytes());
-        add(hasher, &[u64::from(vocabulary)]);
+    // Of a workload all prompts have one form, so that this is not the next request.
+    match prompt.form {
+        Form::Words => {}
+        Form::Ids(vocabulary) => {
+            hasher.field(TOKEN_IDS.as_bytes());
+            add(hasher, &[u64::from(vocabulary)]);
+        }
+        Form::Exact(content) => {
+            hasher.field(EXACT.as_bytes());
+            hasher.field(content.id().as_bytes());
+        }
     }
 }
 

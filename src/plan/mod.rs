@@ -5,6 +5,7 @@ mod arrivals;
 #[cfg(test)]
 mod arrivals_tests;
 mod builder;
+pub mod content;
 mod fingerprint;
 mod lengths;
 mod mixture;

@@ -1,11 +1,21 @@
 //! The text of a prompt, made from its recipe when the request is sent.
 
 use crate::base::rng::Stream;
-use crate::plan::request::PromptRecipe;
+use crate::plan::content::{Count, exact};
+use crate::plan::request::{Form, PromptRecipe};
 use crate::plan::vocabulary::WORDS;
 
 /// Words that spell the seed, enough for 64 bits at 800 words.
 const SPELLED: u32 = 7;
+
+/// The text of a prompt by whoever counts tokens, where its length is to be exact; none where that is not to be had.
+pub fn counted(recipe: &PromptRecipe, count: Option<&Count<'_>>) -> Option<String> {
+    match (recipe.form, count) {
+        (Form::Exact(content), Some(count)) => exact(recipe, content, count),
+        (Form::Exact(_), None) => None,
+        (Form::Words | Form::Ids(_), _) => Some(text(recipe)),
+    }
+}
 
 /// The prompt's words, separated by single spaces.
 ///
@@ -24,7 +34,7 @@ pub fn text(recipe: &PromptRecipe) -> String {
 /// They come from the middle half of the vocabulary: special tokens, single bytes and unused ids stand at its ends.
 /// As in a text, each part begins with its seed, in digits that are tokens. The same recipe always gives the same ids.
 pub fn ids(recipe: &PromptRecipe) -> Option<Vec<u32>> {
-    let vocabulary = recipe.vocabulary?;
+    let Form::Ids(vocabulary) = recipe.form else { return None };
     let range = Ids { first: vocabulary.div_euclid(4), count: vocabulary.div_euclid(2).max(1) };
     let mut out = Vec::with_capacity(usize::try_from(recipe.words).unwrap_or_default());
     recipe.parts().for_each(|part| range.extend(&mut out, part.seed, part.words));
@@ -100,7 +110,7 @@ mod tests {
 
     fn recipe(seed: u64, words: u32, prefix: Option<(u64, u32)>) -> PromptRecipe {
         let prefix = prefix.map(|(seed, words)| Part { seed, words }).into_iter().collect();
-        PromptRecipe { seed, words, prefix, vocabulary: None }
+        PromptRecipe { seed, words, prefix, form: Form::Words }
     }
 
     #[test]
@@ -120,18 +130,18 @@ mod tests {
 
     #[test]
     fn ids_are_pinned_stay_in_the_middle_of_the_vocabulary_and_are_used_evenly() {
-        let of = |recipe: PromptRecipe, vocabulary| ids(&PromptRecipe { vocabulary, ..recipe });
-        let some = of(recipe(0x1234_5678_9abc_def0, 12, Some((u64::MAX, 6))), Some(32_000)).unwrap();
+        let of = |recipe: PromptRecipe, vocabulary| ids(&PromptRecipe { form: Form::Ids(vocabulary), ..recipe });
+        let some = of(recipe(0x1234_5678_9abc_def0, 12, Some((u64::MAX, 6))), 32_000).unwrap();
         // A change of these ids would make every stored plan of token ids another one: raise their version.
         insta::assert_snapshot!(format!("{some:?}"), @"[23615, 22846, 18037, 15599, 8281, 10036, 22320, 8486, 23576, 8255, 8020, 11130]");
-        assert_eq!(of(recipe(1, 5, None), None), None);
+        assert_eq!(ids(&recipe(1, 5, None)), None);
         for vocabulary in [256, 1_000, 49_152, 16_777_216] {
-            let ids = of(recipe(9, 20_000, None), Some(vocabulary)).unwrap();
+            let ids = of(recipe(9, 20_000, None), vocabulary).unwrap();
             assert_eq!(ids.len(), 20_000);
             let (quarter, half) = (vocabulary >> 2, vocabulary >> 1);
             assert!(ids.iter().all(|id| (quarter..quarter + half).contains(id)), "{vocabulary}");
         }
-        let ids = of(recipe(9, 128_000, None), Some(256)).unwrap();
+        let ids = of(recipe(9, 128_000, None), 256).unwrap();
         let mut counts = BTreeMap::<u32, u32>::new();
         for id in &ids {
             *counts.entry(*id).or_default() += 1;
@@ -174,7 +184,7 @@ mod tests {
             for (a, b) in [(a, b), (a, a.wrapping_add(near))] {
                 let head = |seed| text(&recipe(seed, 16, None));
                 prop_assert_eq!(head(a) == head(b), a == b);
-                let ids = |seed| ids(&PromptRecipe { vocabulary: Some(40_000), ..recipe(seed, 16, None) });
+                let ids = |seed| ids(&PromptRecipe { form: Form::Ids(40_000), ..recipe(seed, 16, None) });
                 prop_assert_eq!(ids(a) == ids(b), a == b);
             }
         }

@@ -8,7 +8,7 @@ use crate::base::names::Caches;
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::spec::slice::Slice;
-use crate::spec::workload::{Load, Phase};
+use crate::spec::workload::{Class, Content, Load, Phase, Prompts};
 
 /// The exact list of requests of one workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +103,28 @@ pub struct Part {
     pub words: u32,
 }
 
+/// How a prompt is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Plain words, about one token each.
+    Words,
+    /// Token ids of a vocabulary of this size: the recipe's words are tokens, exactly.
+    Ids(u32),
+    /// Text of as many tokens as the recipe has words, by the tokenizer of the target.
+    Exact(Content),
+}
+
+impl Form {
+    /// How a class of a workload sends its prompts.
+    pub const fn of(prompts: Prompts, class: &Class) -> Self {
+        match prompts {
+            Prompts::Text => Self::Words,
+            Prompts::TokenIds { vocabulary } => Self::Ids(vocabulary),
+            Prompts::Exact => Self::Exact(class.content),
+        }
+    }
+}
+
 /// Everything that fixes a prompt's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptRecipe {
@@ -112,8 +134,8 @@ pub struct PromptRecipe {
     pub words: u32,
     /// What stands before the request's own words and may be shared with other requests, in order; part of `words`.
     pub prefix: Vec<Part>,
-    /// Where the prompt is token ids and not text: the size of the vocabulary. `words` are then tokens, exactly.
-    pub vocabulary: Option<u32>,
+    /// How it is sent.
+    pub form: Form,
 }
 
 impl PromptRecipe {

@@ -9,7 +9,19 @@ use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::text::quote;
 use crate::spec::view::View;
-use crate::spec::workload::{Class, Lengths, SharedPrefix, shares};
+use crate::spec::workload::{Class, Content, Lengths, SharedPrefix, shares};
+
+fn contents() -> Vec<&'static str> {
+    Content::ALL.iter().map(|content| content.id()).collect()
+}
+
+/// What prompts say.
+pub(super) const CONTENT: Field = Field {
+    name: "content",
+    kind: Kind::Choice(contents),
+    need: Need::Optional,
+    doc: "with `prompts: exact`: what prompts say, `english` by default",
+};
 
 /// More kinds of requests in one cell than anybody judges.
 const MOST_CLASSES: usize = 64;
@@ -44,6 +56,7 @@ pub(super) static CLASS: Object = Object {
             need: Need::Optional,
             doc: "prefixes shared between requests of the class; by default prompts share nothing",
         },
+        CONTENT,
     ],
 };
 
@@ -69,7 +82,7 @@ pub(super) static SHARED_PREFIX: Object = Object {
 
 /// The classes of a cell, or the one that it is.
 pub(super) fn classes(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Class>> {
-    let own = ["prompt_tokens", "output_tokens", "shared_prefix"];
+    let own = ["prompt_tokens", "output_tokens", "shared_prefix", "content"];
     if view.has("classes") {
         for key in own.into_iter().filter(|key| view.has(key)) {
             let message = format!("the cell has `classes`, and each has a `{key}` of its own");
@@ -119,7 +132,8 @@ fn shape(view: &View<'_>, findings: &mut Findings) -> Option<Class> {
         let fault = Fault::new("impossible-range", message, "make the prefix shorter or the prompts longer");
         findings.error(&view.at("shared_prefix"), &view.key("shared_prefix"), fault);
     }
-    Some(Class { shared_prefix, ..Class::only(prompt_tokens?, output_tokens?) })
+    let content = view.text("content").as_deref().and_then(Content::from_id).unwrap_or_default();
+    Some(Class { shared_prefix, content, ..Class::only(prompt_tokens?, output_tokens?) })
 }
 
 /// A share that rounds to no request is a slip.

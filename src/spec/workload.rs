@@ -1,5 +1,7 @@
 //! A workload: the traffic, as cells.
 
+use std::fmt;
+
 use crate::base::names::Caches;
 use crate::base::units::Nanos;
 pub use crate::spec::load::{Burst, Load, Phase};
@@ -15,13 +17,73 @@ pub struct Workload {
     pub description: String,
     /// Seed of everything random in its plan.
     pub seed: u64,
-    /// Where prompts are sent as token ids and not as text: the size of the model's vocabulary.
-    pub vocabulary: Option<u32>,
+    /// How prompts are sent.
+    pub prompts: Prompts,
     /// How the server's caches are kept from answering with what earlier runs left; none: they are left as they are.
     pub caches: Option<Caches>,
     /// The operating points, in file order; at least one, names unique. Each phase of a cell is one of its own,
     /// and the phases of a cell follow each other in the order of their time line.
     pub cells: Vec<Cell>,
+}
+
+/// How prompts are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prompts {
+    /// Text of words that are one token each in nearly every vocabulary.
+    Text,
+    /// Token ids.
+    TokenIds {
+        /// Size of the model's vocabulary.
+        vocabulary: u32,
+    },
+    /// Text that has its length by the target's tokenizer file.
+    Exact,
+}
+
+/// What prompts of exact length say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Content {
+    /// English prose.
+    #[default]
+    English,
+    /// German prose.
+    German,
+    /// French prose.
+    French,
+    /// Spanish prose.
+    Spanish,
+    /// Chinese prose.
+    Chinese,
+    /// A program.
+    Code,
+}
+
+impl Content {
+    /// All.
+    pub const ALL: [Self; 6] = [Self::English, Self::German, Self::French, Self::Spanish, Self::Chinese, Self::Code];
+
+    /// As people write it.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::English => "english",
+            Self::German => "german",
+            Self::French => "french",
+            Self::Spanish => "spanish",
+            Self::Chinese => "chinese",
+            Self::Code => "code",
+        }
+    }
+
+    /// The content of this name.
+    pub fn from_id(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|content| content.id() == id)
+    }
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id())
+    }
 }
 
 /// One operating point: a load level and a request shape.
@@ -115,12 +177,14 @@ pub struct Class {
     pub output_tokens: Lengths,
     /// Prefixes shared between requests of the class; none by default.
     pub shared_prefix: Option<SharedPrefix>,
+    /// What its prompts say, where their length is exact.
+    pub content: Content,
 }
 
 impl Class {
     /// The only one of a cell without classes.
     pub const fn only(prompt_tokens: Lengths, output_tokens: Lengths) -> Self {
-        Self { name: None, weight: 1.0, prompt_tokens, output_tokens, shared_prefix: None }
+        Self { name: None, weight: 1.0, prompt_tokens, output_tokens, shared_prefix: None, content: Content::English }
     }
 }
 

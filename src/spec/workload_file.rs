@@ -3,7 +3,7 @@
 use crate::base::diagnostic::Diagnostic;
 use crate::base::names::Caches;
 use crate::base::units::Nanos;
-use crate::spec::class_file::{CLASS, SHARED_PREFIX, classes, none_is_empty, twice};
+use crate::spec::class_file::{CLASS, CONTENT, SHARED_PREFIX, classes, none_is_empty, twice};
 use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings};
 use crate::spec::lengths_file::LENGTH;
@@ -12,13 +12,14 @@ use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::trace_file;
 use crate::spec::view::View;
-use crate::spec::workload::{Cell, Phase, Workload};
+use crate::spec::workload::{Cell, Phase, Prompts, Workload};
 
 const TEXT: &str = "text";
 const TOKEN_IDS: &str = "token_ids";
+const EXACT: &str = "exact";
 
 fn prompts() -> Vec<&'static str> {
-    vec![TEXT, TOKEN_IDS]
+    vec![TEXT, TOKEN_IDS, EXACT]
 }
 
 fn caches() -> Vec<&'static str> {
@@ -49,7 +50,7 @@ pub(super) static WORKLOAD: Object = Object {
             name: "prompts",
             kind: Kind::Choice(prompts),
             need: Need::Default(TEXT),
-            doc: "how prompts are sent: `text`, or `token_ids` for lengths that are exact; see \"Prompts\"",
+            doc: "how prompts are sent: `text`; `token_ids`, or `exact` text, for lengths that are exact; see \"Prompts\"",
         },
         Field {
             name: "vocabulary",
@@ -124,11 +125,12 @@ static CELL: Object = Object {
             need: Need::Optional,
             doc: "prefixes shared between requests; by default prompts share nothing",
         },
+        CONTENT,
         Field {
             name: "classes",
             kind: Kind::List(&Kind::Object(&CLASS)),
             need: Need::Optional,
-            doc: "in place of the three keys above: several kinds of requests, mixed by weight",
+            doc: "in place of the keys from `prompt_tokens` on: several kinds of requests, mixed by weight",
         },
         Field {
             name: "max_connections",
@@ -169,19 +171,36 @@ fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
         view.views("cells").iter().map(|cell_view| time_line(cell_view, capacity, findings)).collect();
     twice(&view.views("cells"), findings);
     one_is_first(view, findings);
-    let vocabulary = vocabulary(view, findings);
+    let prompts = prompts_of(view, findings);
+    no_content_without_a_tokenizer(view, findings);
     Some(Workload {
         name: view.text("name")?,
         description: view.text("description").unwrap_or_default(),
         seed: view.read("seed", scalar::count)?,
-        vocabulary,
+        prompts: prompts?,
         caches: view.text("caches").as_deref().and_then(Caches::from_id),
         cells: cells.into_iter().collect::<Option<Vec<_>>>()?.concat(),
     })
 }
 
-/// The vocabulary, where prompts are sent as token ids.
-fn vocabulary(view: &View<'_>, findings: &mut Findings) -> Option<u32> {
+/// Words of a language have other numbers of tokens in every model.
+fn no_content_without_a_tokenizer(view: &View<'_>, findings: &mut Findings) {
+    if view.text("prompts").as_deref() == Some(EXACT) {
+        return;
+    }
+    for cell in view.views("cells") {
+        let classes = cell.views("classes");
+        for place in [&cell].into_iter().chain(&classes).filter(|place| place.has(CONTENT.name)) {
+            let message = "what prompts say can only be chosen where a tokenizer measures them";
+            let fault =
+                Fault::new("conflicting-keys", message, "add `prompts: exact` to the workload, or remove `content`");
+            findings.error(&place.at(CONTENT.name), &place.key(CONTENT.name), fault);
+        }
+    }
+}
+
+/// How prompts are sent.
+fn prompts_of(view: &View<'_>, findings: &mut Findings) -> Option<Prompts> {
     let (ids, has) = (view.text("prompts").as_deref() == Some(TOKEN_IDS), view.has("vocabulary"));
     if ids && !has {
         let fault = Fault::new(
@@ -199,7 +218,11 @@ fn vocabulary(view: &View<'_>, findings: &mut Findings) -> Option<u32> {
         );
         findings.error(&view.at("vocabulary"), &view.key("vocabulary"), fault);
     }
-    if ids { view.count("vocabulary") } else { None }
+    match view.text("prompts").as_deref() {
+        Some(TOKEN_IDS) => view.count("vocabulary").map(|vocabulary| Prompts::TokenIds { vocabulary }),
+        Some(EXACT) => Some(Prompts::Exact),
+        _ => Some(Prompts::Text),
+    }
 }
 
 /// A boot has one first request.

@@ -99,3 +99,18 @@ fn a_tokenizer_that_cannot_be_used_is_refused_where_it_is_named() {
         .says(&["--tokenizer: w.yaml is no tokenizer that can be read"]);
     assert!(other.files("runs").is_empty());
 }
+
+#[test]
+fn prompts_of_exact_length_need_a_tokenizer_and_are_sent_as_counted() {
+    let server = hello(None);
+    let scene = scene(&server, "tokenizer.json");
+    scene.write("tokenizer.json", TOKENIZER);
+    let exact = scene.read("w.yaml").replace("name: tiny", "name: tiny\nprompts: exact");
+    scene.write("w.yaml", &exact);
+    scene
+        .line(&format!("measure --workload w.yaml --url {server} --model {MODEL} --out without"))
+        .exits(4)
+        .says(&["the target names no tokenizer", "--tokenizer FILE"]);
+    scene.line("measure --workload w.yaml --target t --out with --session s --runs 1").exits(0);
+    assert!(scene.stored("with/s-00-baseline").records.len() > 1);
+}

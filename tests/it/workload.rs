@@ -1,5 +1,7 @@
 //! `servegate workload`: traces of production as a user reads them.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::support::Scene;
@@ -131,4 +133,33 @@ fn the_requests_of_a_workload_are_shown_as_they_will_be_sent() {
     assert_eq!(all.len(), expected.len());
     assert_eq!(lines("workload show w.yaml --cell r2 --measured"), all[1..3]);
     scene.line("workload show w.yaml --cell r3").exits(64).says(&["no such cell", "its cells are r2, c1"]);
+}
+
+#[test]
+fn prompts_of_exact_length_have_it_by_the_tokenizer_whatever_they_say() {
+    let scene = Scene::new();
+    scene.write("tokenizer.json", include_str!("../data/tokenizer.json"));
+    for content in ["english", "german", "french", "spanish", "chinese", "code"] {
+        scene.write(
+            "w.yaml",
+            &format!(
+                "servegate: 1\nkind: workload\nname: w\nprompts: exact\ncells:\n  - {{name: c, concurrency: 2, warmup: 0, \
+                 requests: 20, prompt_tokens: 257, output_tokens: 5, shared_prefix: {{groups: 2, tokens: 100}}, \
+                 content: {content}}}\n"
+            ),
+        );
+        scene.line("check w.yaml").exits(0);
+        scene.line("workload show w.yaml").exits(64).says(&["has an exact length", "--tokenizer"]);
+        let shown = scene.line("workload show w.yaml --tokenizer tokenizer.json").exits(0).stdout;
+        let prompts: Vec<String> = (shown.lines())
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["prompt"].as_str().unwrap().to_owned())
+            .collect();
+        let asked = |(at, prompt): (usize, &String)| serde_json::json!({"custom_id": at.to_string(), "url": "/v1/completions", "body": {"prompt": prompt, "max_tokens": 1}});
+        let batch: Vec<String> = prompts.iter().enumerate().map(|both| asked(both).to_string()).collect();
+        scene.write("batch.jsonl", &batch.join("\n"));
+        let line = "workload inspect batch.jsonl --tokenizer tokenizer.json";
+        scene.line(line).exits(0).shows(&["prompt tokens  mean 257.0, p50 257, p90 257, p99 257, max 257"]);
+        let begins: BTreeSet<String> = prompts.iter().map(|prompt| prompt.chars().take(30).collect()).collect();
+        assert_eq!((begins.len(), prompts.iter().collect::<BTreeSet<_>>().len()), (2, 20), "{content}");
+    }
 }

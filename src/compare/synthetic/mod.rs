@@ -12,7 +12,7 @@ use crate::base::names::{Api, Condition, Metric, Side};
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::compare::evidence::{Baseline, Evidence};
-use crate::plan::request::{Plan, PlannedCell, PlannedRequest, PromptRecipe};
+use crate::plan::request::{Form, Plan, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::spec::workload::{Load, Phase};
 
 /// What the requests of a cell look like in one run.
@@ -139,7 +139,7 @@ fn plan(requests: u32) -> Plan {
     let request = |number| PlannedRequest {
         number,
         class: None,
-        prompt: PromptRecipe { seed: u64::from(number), words: 100, prefix: Vec::new(), vocabulary: None },
+        prompt: PromptRecipe { seed: u64::from(number), words: 100, prefix: Vec::new(), form: Form::Words },
         output_tokens: 6,
         due: None,
     };

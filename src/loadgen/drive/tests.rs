@@ -4,7 +4,7 @@ use super::*;
 use crate::artifact::run::ConnectionCap;
 use crate::loadgen::scripted::{Script, Scripted, cell, compose};
 use crate::plan::build;
-use crate::spec::workload::{Burst, Cell, Class, Lengths, Phase, Workload};
+use crate::spec::workload::{Burst, Cell, Class, Lengths, Phase, Prompts, Workload};
 use crate::wire::transport::{Failure, Outbound, Wake};
 
 /// Drives a cell; gives the numbers of the measured requests in the order of their ends too.
@@ -301,7 +301,7 @@ fn every_process_is_sent_as_it_is_planned_whatever_the_target_does() {
         let workload = Workload {
             name: "w".to_owned(),
             description: String::new(),
-            vocabulary: None,
+            prompts: Prompts::Text,
             caches: None,
             seed: 3,
             cells: vec![cell],

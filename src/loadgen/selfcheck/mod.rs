@@ -29,7 +29,7 @@ use crate::loadgen::selfcheck::clock::BareTimer;
 use crate::loadgen::selfcheck::differences::Differences;
 use crate::plan::build;
 use crate::plan::request::PlannedCell;
-use crate::spec::workload::{Cell, Class, Lengths, Load, Phase, Workload};
+use crate::spec::workload::{Cell, Class, Lengths, Load, Phase, Prompts, Workload};
 use crate::wire::dialect::{self, Template};
 use crate::wire::transport::Transport as _;
 
@@ -188,7 +188,7 @@ fn planned(streams: u32) -> PlannedCell {
     let workload = Workload {
         name: "selfcheck".to_owned(),
         description: String::new(),
-        vocabulary: None,
+        prompts: Prompts::Text,
         caches: None,
         seed: 1,
         cells: vec![cell],

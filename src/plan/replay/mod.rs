@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::base::rng::Stream;
 use crate::plan::lengths::Draws;
 use crate::plan::replay::prompts::Prompts;
-use crate::plan::request::{PlannedRequest, PromptRecipe};
+use crate::plan::request::{Form, PlannedRequest, PromptRecipe};
 use crate::spec::workload::{Cell, Lengths, Workload};
 use crate::trace::request::{Request, Requests};
 
@@ -36,18 +36,15 @@ fn untold(cell: &Cell) -> &Lengths {
 pub(super) fn requests(cell: &Cell, trace: &Requests, workload: &Workload) -> [Vec<PlannedRequest>; 2] {
     let stream = |purpose: &str| Stream::named(workload.seed, &format!("{purpose}/{}", cell.name));
     let mut seeds = stream("prompts");
+    let form = cell.classes.first().map_or(Form::Words, |class| Form::of(workload.prompts, class));
     let mut untold = Draws::new(untold(cell), stream("output-lengths"));
     let prompts = Prompts::new(trace, stream("blocks").bits());
     let mut recipes: Vec<PromptRecipe> = Vec::with_capacity(used(cell, trace).len());
     let mut planned = [Vec::new(), Vec::new()];
     for (place, row) in (0_u32..).zip(used(cell, trace)) {
         let number = place.checked_sub(cell.warmup).unwrap_or_else(|| cell.requests.saturating_add(place));
-        let prompt = PromptRecipe {
-            seed: seeds.bits(),
-            words: row.prompt_tokens,
-            prefix: prompts.prefix(row, &recipes),
-            vocabulary: workload.vocabulary,
-        };
+        let prompt =
+            PromptRecipe { seed: seeds.bits(), words: row.prompt_tokens, prefix: prompts.prefix(row, &recipes), form };
         recipes.push(prompt.clone());
         let output_tokens = row.output_tokens.unwrap_or_else(|| untold.next());
         let due = Some(row.at.to_stored_resolution());

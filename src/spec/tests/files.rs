@@ -10,7 +10,7 @@ use crate::spec::schema::schema;
 use crate::spec::shape::{Kind, Need, Object};
 use crate::spec::target::{MetricsPage, Ready};
 use crate::spec::tests::schemas::{as_json, broken, objects};
-use crate::spec::workload::{Burst, Cell, Lengths, Load, Phase, Workload};
+use crate::spec::workload::{Burst, Cell, Content, Lengths, Load, Phase, Prompts, Workload};
 use crate::spec::{default_role, read_config, read_policy, read_workload};
 
 const CHAT: &str = include_str!("../../../gate-policies/chat.yaml");
@@ -71,6 +71,26 @@ cells:
     requests: 50
     output_tokens: 9
     max_connections: 32
+";
+
+const FULL_CONTENT: &str = "\
+servegate: 1
+kind: workload
+name: content
+prompts: exact
+cells:
+  - name: c1
+    concurrency: 1
+    requests: 50
+    prompt_tokens: 64
+    output_tokens: 9
+    content: code
+  - name: mixed
+    concurrency: 1
+    requests: 50
+    classes:
+      - {name: german, weight: 1, prompt_tokens: 64, output_tokens: 9, content: german}
+      - {name: chinese, weight: 1, prompt_tokens: 64, output_tokens: 9, content: chinese}
 ";
 
 const FULL_LOADS: &str = "\
@@ -264,13 +284,32 @@ fn token_ids_need_a_vocabulary_and_text_takes_none() {
     let with = |keys: &str| {
         let cell = "{name: c1, concurrency: 1, requests: 50, prompt_tokens: 64, output_tokens: 8}";
         let text = format!("servegate: 1\nkind: workload\nname: w\n{keys}cells: [{cell}]\n");
-        read_workload("w.yaml", &text).map(|read| read.value.vocabulary).map_err(|found| found[0].code)
+        read_workload("w.yaml", &text).map(|read| read.value.prompts).map_err(|found| found[0].code)
     };
-    assert_eq!(with(""), Ok(None));
-    assert_eq!(with("prompts: text\n"), Ok(None));
-    assert_eq!(with("prompts: token_ids\nvocabulary: 49152\n"), Ok(Some(49_152)));
+    assert_eq!(with(""), Ok(Prompts::Text));
+    assert_eq!(with("prompts: text\n"), Ok(Prompts::Text));
+    assert_eq!(with("prompts: token_ids\nvocabulary: 49152\n"), Ok(Prompts::TokenIds { vocabulary: 49_152 }));
     assert_eq!(with("prompts: token_ids\n"), Err("missing-key"));
     assert_eq!(with("vocabulary: 49152\n"), Err("conflicting-keys"));
+    assert_eq!(with("prompts: exact\n"), Ok(Prompts::Exact));
+    assert_eq!(with("prompts: exact\nvocabulary: 49152\n"), Err("conflicting-keys"));
+}
+
+#[test]
+fn what_prompts_say_is_chosen_where_a_tokenizer_measures_them() {
+    let with = |keys: &str, more: &str| {
+        let cell = format!("{{name: c1, concurrency: 1, requests: 50, prompt_tokens: 64, output_tokens: 8{more}}}");
+        let text = format!("servegate: 1\nkind: workload\nname: w\n{keys}cells: [{cell}]\n");
+        let read = read_workload("w.yaml", &text);
+        read.map(|read| read.value.cells[0].classes[0].content)
+            .map_err(|found| (found[0].code, found[0].message.clone()))
+    };
+    assert_eq!(with("prompts: exact\n", ""), Ok(Content::English));
+    assert_eq!(with("prompts: exact\n", ", content: german"), Ok(Content::German));
+    assert_eq!(with("", ", content: german").unwrap_err().0, "conflicting-keys");
+    let (code, message) = with("prompts: exact\n", ", content: images").unwrap_err();
+    assert_eq!(code, "unknown-value");
+    assert!(message.contains("images"), "{message}");
 }
 
 #[test]
@@ -479,6 +518,7 @@ fn every_key_of_every_schema_is_read() {
     let full = [
         (FileKind::Workload, FULL_WORKLOAD),
         (FileKind::Workload, FULL_LOADS),
+        (FileKind::Workload, FULL_CONTENT),
         (FileKind::Workload, FULL_TRACE),
         (FileKind::Workload, FULL_MIX),
         (FileKind::Policy, FULL_POLICY),

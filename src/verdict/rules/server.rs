@@ -191,7 +191,7 @@ mod tests {
     use crate::base::units::Nanos;
     use crate::compare::synthetic::policy::in_all_cells;
     use crate::compare::synthetic::{self, Shape, Sides, Traffic};
-    use crate::plan::request::{Part, PromptRecipe};
+    use crate::plan::request::{Form, Part, PromptRecipe};
     use crate::spec::workload::{Load, Phase};
     use crate::verdict::case::Case;
     use crate::verdict::judge::judge;
@@ -200,7 +200,7 @@ mod tests {
 
     /// Forty requests of 90 words, 30 of them shared; the server counts 100 tokens a prompt.
     fn cell() -> PlannedCell {
-        let prompt = PromptRecipe { seed: 1, words: 90, prefix: vec![Part { seed: 2, words: 30 }], vocabulary: None };
+        let prompt = PromptRecipe { seed: 1, words: 90, prefix: vec![Part { seed: 2, words: 30 }], form: Form::Words };
         let request =
             |number| PlannedRequest { number, class: None, prompt: prompt.clone(), output_tokens: 50, due: None };
         PlannedCell {

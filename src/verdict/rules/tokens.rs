@@ -7,6 +7,7 @@ use crate::artifact::record::{Doubt, Outcome, Record};
 use crate::artifact::run::Run;
 use crate::artifact::validity::{CellValidity, share};
 use crate::base::names::Side;
+use crate::plan::request::Form;
 use crate::verdict::rules::{Fault, Screening, Seen};
 
 /// The share of answers that may contradict themselves in one way; a single one always may.
@@ -129,7 +130,7 @@ fn cached_beyond_prompt(record: &Record) -> bool {
 /// Answers whose prompt was sent as token ids and counted as another number of tokens.
 fn other_prompts(seen: &Seen<'_>) -> Option<usize> {
     let planned: BTreeMap<u32, u32> = (seen.cell.requests.iter())
-        .filter(|request| request.prompt.vocabulary.is_some())
+        .filter(|request| matches!(request.prompt.form, Form::Ids(_)))
         .map(|request| (request.number, request.prompt.words))
         .collect();
     let other = |record: &&Record| {
@@ -237,7 +238,7 @@ mod tests {
             let mut sides = Sides::new(Shape::default(), |_, _| {});
             for request in sides.plan.cells.iter_mut().flat_map(|cell| &mut cell.requests) {
                 request.prompt.words = words;
-                request.prompt.vocabulary = Some(32_000);
+                request.prompt.form = Form::Ids(32_000);
             }
             let policy = in_all_cells(&[(Metric::Tpot, Statistic::P50, 0.1)]);
             let found = judge(&[Case { policy: &policy, evidence: sides.evidence() }]).policies.remove(0);
