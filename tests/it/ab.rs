@@ -57,7 +57,11 @@ fn a_condition_that_is_no_treatment_makes_the_deployments_not_comparable() {
     scene.line("verify servegate-out/bundle").exits(0);
     // A policy that declares it compares them.
     scene.write("p.yaml", &scene.read("p.yaml").replace("runs: 3\n", "runs: 3\ntreatment: [quantization]\n"));
-    assert_ne!(scene.line(&format!("{AB} --pairs 1")).code, Some(3));
+    // On a starved machine short answers can arrive in one read, and are then not judged: another cause, not this one.
+    scene.line(&format!("{AB} --pairs 1"));
+    assert!(scene.path("servegate-out/runs").exists(), "it was measured");
+    let verdict = scene.read("servegate-out/verdict.json");
+    assert!(verdict.contains("tpot.p50@c2") && !verdict.contains("condition-differs"), "{verdict}");
 }
 
 #[test]
