@@ -95,6 +95,7 @@ impl Maker {
             cell: "c8".to_owned(),
             request,
             class: None,
+            turn: None,
             due: self.due,
             sent,
             connect: None,

@@ -55,6 +55,7 @@ fn measure(concurrency: u32, requests: u32) -> [f64; 3] {
         requests,
         warmup: concurrency,
         trace: None,
+        session: None,
         classes: vec![Class::only(Lengths::Fixed(512), Lengths::Fixed(TOKENS))],
         max_connections: None,
         timeout: Nanos::from_secs(600),

@@ -143,6 +143,7 @@ mod tests {
     fn cell(load: Load) -> PlannedCell {
         PlannedCell {
             phase: Phase::Steady,
+            talk: None,
             max_connections: None,
             name: "c8".to_owned(),
             load,

@@ -15,6 +15,8 @@ pub struct Record {
     /// Its class, in a cell that has some. Whoever compares takes the class from the plan; this one is for readers that
     /// have no plan.
     pub class: Option<String>,
+    /// Its place in its session, from 1, in a cell that has some; for readers, as the class is.
+    pub turn: Option<u32>,
     /// When it was due.
     pub due: Nanos,
     /// When it was sent.

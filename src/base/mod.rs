@@ -7,6 +7,7 @@ pub mod names;
 #[cfg(test)]
 pub(crate) mod recorded_tests;
 pub mod rng;
+pub mod said;
 pub mod secret;
 pub mod units;
 pub mod words;

@@ -124,6 +124,7 @@ impl Live {
             ca_file: self.target.ca_file.as_ref().map(PathBuf::from),
             version: self.target.protocol,
             proxy: self.target.proxy.clone(),
+            session_header: self.target.session_header.clone(),
         }
     }
 

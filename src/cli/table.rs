@@ -82,7 +82,7 @@ pub(crate) fn rows(run: &Run, plan: &Plan, faults: &[Uncounted]) -> Vec<Row> {
         }
     };
     let parts = |cell: &'_ PlannedCell| {
-        let class = |class: &str| Slice { class: Some(class.to_owned()), context: None };
+        let class = |class: &str| Slice { class: Some(class.to_owned()), ..Slice::default() };
         iter::once(Slice::default()).chain(cell.classes().into_iter().map(class)).collect::<Vec<_>>()
     };
     plan.cells.iter().flat_map(|cell| parts(cell).into_iter().map(move |slice| (cell, slice))).map(row).collect()

@@ -102,6 +102,7 @@ impl TargetArgs {
             }),
             protocol: HttpVersion::default(),
             proxy: None,
+            session_header: None,
             restart: None,
             ready: Ready::default(),
             metrics: MetricsPage::default(),

@@ -6,6 +6,8 @@ use crate::base::units::Nanos;
 use crate::loadgen::drive::Message;
 use crate::plan::prompt;
 use crate::plan::request::{PlannedCell, PlannedRequest, PromptRecipe};
+use crate::plan::talk::Talk;
+use crate::wire::decoded::Wanted;
 use crate::wire::dialect::{Dialect, Prompt, Template};
 use crate::wire::tokenizer::Tokenizer;
 use crate::wire::transport::Exchange;
@@ -26,15 +28,40 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// The message of a planned request; its prompt's text is made here.
-    pub fn message(&self, cell: &PlannedCell, request: &PlannedRequest) -> Message {
+    /// The message of a planned request; its prompt's text is made here. `answer` gives what the model said at a turn
+    /// before it, where its session goes on from that.
+    pub fn message(
+        &self,
+        cell: &PlannedCell,
+        request: &PlannedRequest,
+        answer: impl Fn(u32) -> Option<String>,
+    ) -> Message {
         let (tokens, seed) = (request.output_tokens, request.prompt.seed);
-        let body = match prompt::ids(&request.prompt) {
-            Some(ids) => self.template.body(Prompt::Ids(&ids), tokens, seed),
-            None => self.template.body(Prompt::Text(&self.text(&request.prompt)), tokens, seed),
+        let body = match (prompt::ids(&request.prompt), self.talk(cell)) {
+            (Some(ids), _) => self.template.body(Prompt::Ids(&ids), tokens, seed),
+            (None, Some(talk)) => {
+                let said = talk.messages(request, |recipe| self.text(recipe), answer);
+                self.template.body(Prompt::Talk(&said), tokens, seed)
+            }
+            (None, None) => self.template.body(Prompt::Text(&self.text(&request.prompt)), tokens, seed),
         };
         let request_id = format!("{}/{}/{}", self.run, cell.name, request.number);
-        Message { request_id, path: self.dialect.path(), body }
+        let session = request.turn.map(|turn| format!("{}/{}/session-{}", self.run, cell.name, turn.session));
+        Message { request_id, session, path: self.dialect.path(), body }
+    }
+
+    /// What a cell's conversations are, where they are sent as messages: one text keeps the planned words, and their exact
+    /// length, where the interface has no messages and nothing was said that is not planned.
+    fn talk(&self, cell: &PlannedCell) -> Option<Talk> {
+        cell.talk.filter(|talk| self.dialect.takes_messages() || talk.goes_on_from_answers())
+    }
+
+    /// What the model said in an exchange, without the reasoning before it.
+    pub(super) fn answer(&self, exchange: &Exchange) -> String {
+        let wanted = Wanted { output_tokens: u32::MAX, forced: false };
+        let mut decoded = self.dialect.decode_with(None, exchange, wanted);
+        let answer = decoded.said.split_off(decoded.answer_from.min(decoded.said.len()));
+        self.without_key(answer)
     }
 
     /// The text of a prompt. One of exact length whose tokenizer finds no such text is one of plain words: how many tokens
@@ -63,6 +90,7 @@ impl Codec {
             cell: cell.name.clone(),
             request: request.number,
             class: request.class.as_deref().map(str::to_owned),
+            turn: request.turn.map(|turn| turn.turn),
             due: stored(exchange.due),
             sent: stored(exchange.sent),
             connect: exchange.connect.map(stored),
@@ -112,7 +140,8 @@ mod tests {
         let codec = Codec { dialect, template, run: "s1-00".to_owned(), api_key: None, tokenizer: None };
         let cell = cell("c1", Load::Closed { concurrency: 1 }, 0, 3);
         let request = &cell.requests[2];
-        let Message { request_id, path, body } = codec.message(&cell, request);
+        let Message { request_id, session, path, body } = codec.message(&cell, request, |_turn| None);
+        assert_eq!(session, None);
         assert_eq!(request_id, "s1-00/c1/2");
         let sent: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!((path, &sent["model"], &sent["max_tokens"]), ("/v1/completions", &json!("m"), &json!(8)));

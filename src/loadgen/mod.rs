@@ -2,6 +2,7 @@
 //! and turns what comes back into records. The driver holds no clock of its own, so the same code runs
 //! in real time against a deployment and in virtual time against the simulated engine.
 
+mod answers;
 mod budget;
 pub mod codec;
 pub mod drive;

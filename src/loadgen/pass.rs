@@ -1,6 +1,7 @@
 //! One pass over all cells of a plan. Requests are driven on the caller's thread; a second thread turns
 //! what came back into records, so that decoding never delays a request while its queue has room.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
@@ -11,6 +12,7 @@ use std::time::Instant;
 use crate::artifact::record::Record;
 use crate::artifact::run::{CellEvidence, ClientEvidence};
 use crate::base::units::Nanos;
+use crate::loadgen::answers::Answers;
 use crate::loadgen::budget::{Budget, Share};
 use crate::loadgen::codec::Codec;
 use crate::loadgen::drive::{Driven, Step, Stop, drive};
@@ -174,12 +176,28 @@ fn visit<'p>(
     // What was noted before, between two cells, is not this cell's.
     transport.report();
     let before = Look::now();
-    let mut driven = drive(line, &|phase, request| codec.message(phase, request), transport, &mut |step| match step {
+    let answers = RefCell::new(Answers::default());
+    let compose = |phase: &PlannedCell, request: &PlannedRequest| {
+        codec.message(phase, request, |turn| answers.borrow().at(request, turn))
+    };
+    let note = |request: &PlannedRequest, exchange: &Exchange| {
+        answers.borrow_mut().note(request, codec.answer(exchange));
+    };
+    let mut driven = drive(line, &compose, transport, &mut |step| match step {
+        Step::Answered(phase, place, exchange) => {
+            if let Some(request) = phase.at(place) {
+                note(&request, &exchange);
+            }
+            ControlFlow::Continue(())
+        }
         Step::Started(phase) => {
             events(Event::CellStarted { cell: &phase.name, planned: planned(phase) });
             ControlFlow::Continue(())
         }
         Step::Ended(phase, request, exchange) => {
+            if phase.talk.is_some_and(|talk| talk.goes_on_from_answers()) {
+                note(request, &exchange);
+            }
             let seen = phases.entry(&phase.name).or_default();
             seen.ended += 1;
             seen.failed += u32::from(!is_answered(&exchange));

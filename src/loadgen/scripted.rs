@@ -121,6 +121,7 @@ pub(super) fn cell(name: &str, load: Load, warmup: u32, requests: u32) -> Planne
                 prompt: PromptRecipe { seed, words: number, prefix: Vec::new(), form: Form::Words },
                 output_tokens: 8,
                 due: load.is_open().then(|| Nanos::from_millis(100 * u64::from(first + number))),
+                turn: None,
             })
             .collect()
     };
@@ -130,7 +131,8 @@ pub(super) fn cell(name: &str, load: Load, warmup: u32, requests: u32) -> Planne
         load,
         warmup: list(warmup, 0, 0),
         requests: list(requests, 1, warmup),
-        max_connections: None,
+        talk: None,
+            max_connections: None,
         timeout: Nanos::from_secs(60),
         stall_timeout: Nanos::from_secs(30),
     }
@@ -140,5 +142,5 @@ pub(super) fn cell(name: &str, load: Load, warmup: u32, requests: u32) -> Planne
 pub(super) fn compose(_: &PlannedCell, request: &PlannedRequest) -> Message {
     let kind = ["w", "m"].get(usize::try_from(request.prompt.seed).unwrap_or(usize::MAX)).unwrap_or(&"f");
     let name = format!("{kind}{}", request.number);
-    Message { request_id: name.clone(), path: "/", body: Bytes::from(name) }
+    Message { request_id: name.clone(), session: None, path: "/", body: Bytes::from(name) }
 }

@@ -94,12 +94,8 @@ impl<'a> Window<'a> {
     /// Output tokens that a request asks for.
     fn tokens(&self, id: u64) -> u64 {
         let Place { phase, place } = Place::of(id);
-        let Some(phase) = self.line.get(phase) else { return 0 };
-        let PlannedCell { warmup, requests, .. } = phase;
-        let planned = warmup.iter().chain(requests).nth(place).map(|request| request.output_tokens);
-        let filler = || phase.filler(u32::try_from(place.checked_sub(warmup.len() + requests.len())?).ok()?);
-        let tokens = planned.or_else(|| Some(filler()?.output_tokens));
-        tokens.map_or(0, u64::from)
+        let request = self.line.get(phase).and_then(|phase| phase.at(place));
+        request.map_or(0, |request| request.output_tokens.into())
     }
 
     /// Notes the border that comes with a request that is due at `at`, if one does.

@@ -11,7 +11,7 @@ use crate::base::units::Nanos;
 use crate::plan::lengths::Draws;
 use crate::plan::replay::Traces;
 use crate::plan::request::{Form, Part, Plan, PlannedCell, PlannedRequest, PromptRecipe};
-use crate::plan::{arrivals, fingerprint, mixture, replay};
+use crate::plan::{arrivals, fingerprint, mixture, replay, sessions};
 use crate::spec::workload::{Cell, Class, Load, Phase, SharedPrefix, Workload};
 
 /// The exact requests of a workload that replays no trace. The same workload always gives the same plan.
@@ -47,7 +47,10 @@ fn plan_cell(cell: &Cell, workload: &Workload, traces: &Traces) -> PlannedCell {
         Some(replay) => {
             traces.get(&replay.file.path).map_or_else(Default::default, |trace| replay::requests(cell, trace, workload))
         }
-        None => drawn(cell, workload),
+        None => match &cell.session {
+            Some(session) => sessions::requests(cell, session, workload),
+            None => drawn(cell, workload),
+        },
     };
     PlannedCell {
         name: cell.name.clone(),
@@ -55,6 +58,7 @@ fn plan_cell(cell: &Cell, workload: &Workload, traces: &Traces) -> PlannedCell {
         load: cell.load,
         requests,
         warmup,
+        talk: cell.session.as_ref().map(|session| sessions::talk(cell, session)),
         max_connections: cell.max_connections,
         timeout: cell.timeout,
         stall_timeout: cell.stall_timeout,
@@ -117,7 +121,7 @@ impl<'a> Shapes<'a> {
 }
 
 /// Draws request shapes of one class.
-struct Shape<'a> {
+pub(super) struct Shape<'a> {
     name: Option<Arc<str>>,
     prompt_lengths: Draws<'a>,
     output_lengths: Draws<'a>,
@@ -133,7 +137,7 @@ impl<'a> Shape<'a> {
     /// A class has streams named after it, so that one class more leaves the draws of the others as they were. Shared
     /// prefixes are common to warm-up and measured requests: warm-up brings the prefix cache to the state in which the
     /// cell is measured.
-    fn new(cell: &str, class: &'a Class, (seed, kind): (u64, &str), form: Form) -> Self {
+    pub(super) fn new(cell: &str, class: &'a Class, (seed, kind): (u64, &str), form: Form) -> Self {
         let place = class.name.as_ref().map_or_else(|| cell.to_owned(), |class| format!("{cell}/{class}"));
         let stream = |purpose: &str| Stream::named(seed, &format!("{kind}{purpose}/{place}"));
         let mut prefixes = Stream::named(seed, &format!("prefixes/{place}"));
@@ -150,7 +154,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    fn request(&mut self, number: u32, due: Option<Nanos>) -> PlannedRequest {
+    pub(super) fn request(&mut self, number: u32, due: Option<Nanos>) -> PlannedRequest {
         let words = self.prompt_lengths.next();
         let prefix = if self.prefixes.is_empty() { None } else { self.groups.choose(&self.prefixes).copied() };
         let prefix = prefix.map(|seed| Part { seed, words: self.shared.min(words) }).into_iter().collect();
@@ -160,7 +164,23 @@ impl<'a> Shape<'a> {
             prompt: PromptRecipe { seed: self.prompts.bits(), words, prefix, form: self.form },
             output_tokens: self.output_lengths.next(),
             due,
+            turn: None,
         }
+    }
+
+    /// A request that goes on from another: all that was said there, an answer of the planned length, and so many new
+    /// words.
+    pub(super) fn continued(&mut self, before: &PlannedRequest, new: u32) -> PlannedRequest {
+        let answer = Stream::named(before.prompt.seed, "answer").bits();
+        let answer = Part { seed: answer, words: before.output_tokens };
+        let words = [answer.words, new].into_iter().fold(before.prompt.words, u32::saturating_add);
+        let prompt = PromptRecipe {
+            seed: self.prompts.bits(),
+            words,
+            prefix: before.prompt.parts().chain([answer]).collect(),
+            form: self.form,
+        };
+        PlannedRequest { prompt, output_tokens: self.output_lengths.next(), due: None, ..before.clone() }
     }
 }
 
@@ -182,6 +202,7 @@ mod tests {
             requests: 40,
             warmup: 8,
             trace: None,
+            session: None,
             classes: vec![Class::only(
                 Lengths::Uniform { min: 16, max: 64 },
                 Lengths::LogNormal { median: 100.0, sigma: 0.5, min: 10, max: 500 },

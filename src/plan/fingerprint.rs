@@ -8,6 +8,7 @@
 
 use crate::base::digest::{Digest, Hasher};
 use crate::plan::request::{Form, Part, PlannedCell, PlannedRequest};
+use crate::plan::talk::Turn;
 use crate::plan::vocabulary::WORDS;
 use crate::spec::workload::{Burst, Load};
 
@@ -19,6 +20,11 @@ const GENERATOR: &str = "servegate-plan/1";
 const TOKEN_IDS: &str = "/token_ids/1";
 /// What stands before the content of a prompt of exact length: raise the version where its texts change.
 const EXACT: &str = "/exact/1";
+
+/// What stands before the conversations of a cell, and before the place of a request in one: raise the version where
+/// the same conversation is sent in another way.
+const TALK: &[u8] = b"/talk/1";
+const TURN: &[u8] = b"/turn";
 
 /// What stands before the name of a request's class.
 const CLASS: &str = "/class";
@@ -47,6 +53,11 @@ fn add_cell(hasher: &mut Hasher, cell: &PlannedCell) {
         // No cell has a slash in front of its name, so that this is not the next cell.
         hasher.field(b"/max_connections");
         add(hasher, &[u64::from(most)]);
+    }
+    if let Some(talk) = cell.talk {
+        hasher.field(TALK);
+        add(hasher, &[u64::from(talk.has_system), u64::from(talk.tool_calls)]);
+        hasher.field(talk.answers.id().as_bytes());
     }
     for requests in [&cell.warmup, &cell.requests] {
         add(hasher, &[number(requests.len())]);
@@ -88,6 +99,11 @@ fn add_request(hasher: &mut Hasher, request: &PlannedRequest) {
         // Of a cell all requests have a class or none has, so that this is not the next request.
         hasher.field(CLASS.as_bytes());
         hasher.field(class.as_bytes());
+    }
+    if let Some(Turn { session, turn, after, pause }) = request.turn {
+        hasher.field(TURN);
+        let after = after.map_or([0, 0], |after| [1, u64::from(after)]);
+        add(hasher, &[u64::from(session), u64::from(turn), after[0], after[1], pause.0]);
     }
     // Of a workload all prompts have one form, so that this is not the next request.
     match prompt.form {

@@ -14,6 +14,8 @@ pub mod prompt;
 pub mod replay;
 pub mod request;
 mod salt;
+mod sessions;
+pub mod talk;
 mod vocabulary;
 
 pub use builder::{build, build_with, order};

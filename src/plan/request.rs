@@ -1,5 +1,6 @@
 //! The plan and its requests.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use crate::base::digest::Digest;
 use crate::base::names::Caches;
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
+use crate::plan::talk::{Talk, Turn};
 use crate::spec::slice::Slice;
 use crate::spec::workload::{Class, Content, Load, Phase, Prompts};
 
@@ -40,6 +42,8 @@ pub struct PlannedCell {
     pub requests: Vec<PlannedRequest>,
     /// Requests before the measured ones. Their prompts are outside the measured set.
     pub warmup: Vec<PlannedRequest>,
+    /// What the conversations are to which its requests belong; none where each request is one of its own.
+    pub talk: Option<Talk>,
     /// Open loop: at most this many requests in flight; more wait for their turn, and their latency counts.
     pub max_connections: Option<u32>,
     /// A request that takes longer has failed.
@@ -64,15 +68,34 @@ impl PlannedCell {
         let belongs = |request: &&PlannedRequest| {
             slice.class.as_deref().is_none_or(|class| request.class.as_deref() == Some(class))
                 && slice.context.is_none_or(|context| context.holds(request.prompt.words))
+                && slice.turn.is_none_or(|turns| request.turn.is_some_and(|turn| turns.holds(turn.turn)))
         };
         (!slice.is_whole()).then(|| self.requests.iter().filter(belongs).map(|request| request.number).collect())
     }
 
-    /// The `n`-th request of an endless supply that holds a closed loop's load until the last measured
-    /// request has ended: the measured shapes over again, with new words. None in a cell without requests.
+    /// The request at a place in the order of warm-up, measured requests and fillers.
+    pub fn at(&self, place: usize) -> Option<Cow<'_, PlannedRequest>> {
+        let planned = self.warmup.iter().chain(&self.requests).nth(place).map(Cow::Borrowed);
+        let more = || u32::try_from(place.checked_sub(self.warmup.len().saturating_add(self.requests.len()))?).ok();
+        planned.or_else(|| more().and_then(|n| self.filler(n)).map(Cow::Owned))
+    }
+
+    /// The `n`-th request of an endless supply that holds a load until the last measured request has ended: the measured
+    /// shapes over again, with new words. None in a cell without requests.
     pub fn filler(&self, n: u32) -> Option<PlannedRequest> {
         let planned = u32::try_from(self.requests.len() + self.warmup.len()).unwrap_or(u32::MAX);
         let shape = self.requests.get(usize::try_from(n).ok()?.checked_rem(self.requests.len())?)?;
+        if let (Some(talk), Some(turn)) = (self.talk, shape.turn) {
+            let round = n.checked_div(u32::try_from(self.requests.len()).ok()?)?;
+            let first = planned.saturating_add(n.saturating_sub(shape.number));
+            return Some(PlannedRequest {
+                number: first.saturating_add(shape.number),
+                prompt: talk.again(&shape.prompt, round),
+                turn: Some(turn.again(first, planned.saturating_mul(round.saturating_add(1)))),
+                due: None,
+                ..shape.clone()
+            });
+        }
         let seed = Stream::named(shape.prompt.seed, &format!("filler/{n}")).bits();
         let prompt = PromptRecipe { seed, ..shape.prompt.clone() };
         Some(PlannedRequest { number: planned.saturating_add(n), prompt, due: None, ..shape.clone() })
@@ -90,8 +113,11 @@ pub struct PlannedRequest {
     pub prompt: PromptRecipe,
     /// Output tokens to ask for.
     pub output_tokens: u32,
-    /// Open loop: due instant from the phase's start (warm-up requests come first). Closed loop: none.
+    /// Open loop: due instant from the phase's start (warm-up requests come first). Closed loop: none. A later turn of a
+    /// session has none: it waits for an answer.
     pub due: Option<Nanos>,
+    /// Its place in its session, in a cell that has some.
+    pub turn: Option<Turn>,
 }
 
 /// A run of words that is the same wherever it stands.

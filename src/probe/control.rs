@@ -317,6 +317,7 @@ pub(super) mod tests {
             tokenizer: None,
             protocol: HttpVersion::default(),
             proxy: None,
+            session_header: None,
             restart: None,
             ready: Ready::default(),
             metrics: MetricsPage::default(),

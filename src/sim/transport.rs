@@ -296,6 +296,7 @@ mod tests {
             id,
             due: Nanos::from_millis(due_ms),
             request_id: String::new(),
+            session: None,
             path: "/v1/chat/completions",
             body: Bytes::from(body),
             timeout: Nanos::from_secs(60),

@@ -252,11 +252,20 @@ fn no_slice(slice: &Slice, cells: &[&Cell]) -> Option<Fault> {
         let message = format!("{} is no class of {}", quote(class), which());
         return Some(Fault::new("unknown-class", message, help));
     }
+    if let Some(turns) = slice.turn
+        && !cells.iter().any(|cell| cell.session.as_ref().is_some_and(|session| turns.from <= session.turns.most()))
+    {
+        let message = format!("no session of {} has a turn {turns}", which());
+        let help = "choose turns that there are, or give the cell a `session`";
+        return Some(Fault::new("impossible-check", message, help));
+    }
     let range = slice.context?;
     let wanted = slice.class.as_deref();
     let reached =
         |class: &Class| (wanted.is_none() || class.name.as_deref() == wanted) && class.prompt_tokens.reaches(range);
-    (!cells.iter().any(|cell| cell.classes.iter().any(reached))).then(|| {
+    // How far contexts grow only the plan knows.
+    let grows = |cell: &Cell| cell.session.as_ref().is_some_and(|session| range.from <= session.max_context);
+    (!cells.iter().any(|cell| grows(cell) || cell.classes.iter().any(reached))).then(|| {
         let message = format!("no prompt of {} has a length in `{range}`", which());
         Fault::new("impossible-check", message, "choose a range in which there are `prompt_tokens`")
     })

@@ -51,6 +51,12 @@ pub(super) static CHECK: Object = Object {
             doc: "only requests whose planned prompt has so many tokens: `8k-32k` (up to 31999), `8k-` or `-2k`",
         },
         Field {
+            name: "turn",
+            kind: Kind::Turns,
+            need: Need::Optional,
+            doc: "only requests at this place in their session: `1`, `2-4` or `2-`",
+        },
+        Field {
             name: "at_most",
             kind: Kind::Amount,
             need: Need::Optional,
@@ -147,8 +153,13 @@ fn check(view: &View<'_>, findings: &mut Findings) -> Option<Check> {
     let objective = objective(metric, view, findings);
     let limits = limits(metric, view, findings);
     let role = view.name("role", Role::from_id);
-    let (class, context) = (view.text("class"), view.read("context", slice::context));
-    if (view.has("class") && class.is_none()) || (view.has("context") && context.is_none()) {
+    let slice = Slice {
+        class: view.text("class"),
+        context: view.read("context", slice::context),
+        turn: view.read("turn", slice::turns),
+    };
+    let read = [("class", slice.class.is_some()), ("context", slice.context.is_some()), ("turn", slice.turn.is_some())];
+    if read.iter().any(|(key, read)| view.has(key) && !read) {
         return None;
     }
     let (statistic, margin) = (statistic?, margin?);
@@ -156,7 +167,7 @@ fn check(view: &View<'_>, findings: &mut Findings) -> Option<Check> {
         metric,
         statistic,
         cell: String::new(),
-        slice: Slice { class, context },
+        slice,
         margin,
         warn_at: warn_at?.ok()?,
         objective: objective.ok()?,

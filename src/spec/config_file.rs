@@ -104,6 +104,12 @@ static TARGET: Object = Object {
             doc: "an HTTP proxy that every connection is tunnelled through (`CONNECT`); the environment's is not used",
         },
         Field {
+            name: "session_header",
+            kind: Kind::Name,
+            need: Need::Optional,
+            doc: "the header by which a router keeps the requests of a session on one server, for example `x-session-id`; by default none is sent",
+        },
+        Field {
             name: "restart",
             kind: Kind::Object(&RESTART),
             need: Need::Optional,
@@ -206,6 +212,32 @@ fn config(view: &View<'_>, findings: &mut Findings) -> Option<Config> {
     })
 }
 
+/// Headers that say something else, or that servegate sets itself.
+const OWN_HEADERS: [&str; 12] = [
+    "accept",
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "x-request-id",
+];
+
+fn session_header(view: &View<'_>, findings: &mut Findings) -> Option<String> {
+    let name = view.text("session_header")?;
+    if OWN_HEADERS.contains(&name.as_str()) {
+        let message = format!("the header {} means something else", quote(&name));
+        let help = "write the header that the router keeps sessions by";
+        findings.error(&view.at("session_header"), &view.key("session_header"), Fault::new("reserved-key", message, help));
+    }
+    Some(name)
+}
+
 fn target(view: &View<'_>, findings: &mut Findings) -> Option<Target> {
     let api = view.name("api", Api::from_id);
     let mut extra_body = serde_json::Map::new();
@@ -260,6 +292,7 @@ fn target(view: &View<'_>, findings: &mut Findings) -> Option<Target> {
         }),
         protocol: view.name("protocol", HttpVersion::from_id)?,
         proxy: view.read("proxy", scalar::url),
+        session_header: session_header(view, findings),
         restart,
         ready,
         metrics: match view.text("metrics") {

@@ -95,6 +95,19 @@ impl Load {
         }
     }
 
+    /// Arrivals per second, on average; of a ramp those at its start. Zero where nothing arrives by itself.
+    pub fn rate(self) -> f64 {
+        match self {
+            Self::Closed { .. } | Self::Idle { .. } | Self::Trace => 0.0,
+            Self::Poisson { rate } | Self::Constant { rate } | Self::Gamma { rate, .. } | Self::Ramp { from: rate, .. } => rate,
+            Self::Bursts { rate, every, burst: Burst::Requests(requests) } => rate + f64::from(requests) / every.as_secs(),
+            Self::Bursts { rate, every, burst: Burst::Rate { rate: high, length } } => {
+                (rate * every.since(length).as_secs() + high * length.as_secs()) / every.as_secs()
+            }
+            Self::OnOff { rate, on, off } => rate * on.as_secs() / (on + off).as_secs(),
+        }
+    }
+
     /// Whether the load at the end may be another than at the start, so that no steady state is to be expected.
     pub const fn is_trending(self) -> bool {
         matches!(self, Self::Ramp { .. } | Self::Trace)

@@ -7,6 +7,7 @@
 
 mod lengths_file;
 pub mod policy;
+pub mod session;
 pub mod slice;
 pub mod slo;
 pub mod target;
@@ -25,6 +26,7 @@ mod policy_file;
 mod reader;
 mod scalar;
 mod schema;
+mod session_file;
 mod shape;
 mod text;
 mod trace_file;

@@ -39,6 +39,7 @@ pub(super) mod pattern {
     pub(crate) const CELL_RATE: &str = "^[0-9]+(\\.[0-9]+)? ?(/s|% of capacity)$";
     pub(crate) const OBJECTIVE: &str = "^[0-9]+(\\.[0-9]+)? ?(us|ms|s|m|h|d|%|tokens/s|requests/s|tokens)$";
     pub(crate) const CONTEXT: &str = "^([1-9][0-9]{0,6}k?-([1-9][0-9]{0,6}k?)?|-[1-9][0-9]{0,6}k?)$";
+    pub(crate) const TURNS: &str = "^[1-9][0-9]{0,3}(-([1-9][0-9]{0,3})?)?$";
     pub(crate) const NAME: &str = "^[a-z0-9][a-z0-9_-]{0,63}$";
     pub(crate) const ENV_NAME: &str = "^[A-Za-z_][A-Za-z0-9_]{0,127}$";
     pub(crate) const COUNT: &str = "^[0-9]+$";

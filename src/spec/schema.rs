@@ -6,6 +6,7 @@ use crate::spec::config_file::CONFIG;
 use crate::spec::document::FileKind;
 use crate::spec::policy_file::POLICY;
 use crate::spec::scalar::pattern;
+use crate::spec::session::MOST_TURNS;
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::value::{FORMAT, MAX_ITEMS, MAX_TEXT};
 use crate::spec::workload_file::WORKLOAD;
@@ -100,6 +101,7 @@ pub(super) fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> 
         Kind::CellRate { .. } => patterned(pattern::CELL_RATE),
         Kind::Objective => patterned(pattern::OBJECTIVE),
         Kind::Context => patterned(pattern::CONTEXT),
+        Kind::Turns => json!({ "type": ["integer", "string"], "minimum": 1, "maximum": MOST_TURNS, "pattern": pattern::TURNS }),
         Kind::Set(item) => {
             json!({ "type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "uniqueItems": true, "items": kind_schema(item, definitions) })
         }

@@ -95,6 +95,8 @@ pub(super) enum Kind {
     Objective,
     /// A range of lengths: `8k-32k`.
     Context,
+    /// A turn of a session, or a range of them: `1`, `2-4`, `2-`.
+    Turns,
     /// A non-empty list without repetition.
     Set(&'static Self),
     /// A non-empty list.

@@ -1,9 +1,10 @@
-//! A part of a cell's requests: those of a class, those of a length of context, or both. It is chosen by what was planned
+//! A part of a cell's requests: those of a class, of a length of context, of some turns of a session, or all at once. It is chosen by what was planned
 //! and never by what came back, so that the same requests are compared on both sides whatever became of them.
 
 use std::fmt;
 
 use crate::spec::findings::Fault;
+use crate::spec::session::MOST_TURNS;
 use crate::spec::text::quote;
 
 /// Which requests of a cell. The default is all of them.
@@ -13,23 +14,23 @@ pub struct Slice {
     pub class: Option<String>,
     /// Those with a prompt of this length.
     pub context: Option<Context>,
+    /// Those at this place in their session.
+    pub turn: Option<Turns>,
 }
 
 impl Slice {
     /// Whether it is the whole cell.
     pub const fn is_whole(&self) -> bool {
-        self.class.is_none() && self.context.is_none()
+        self.class.is_none() && self.context.is_none() && self.turn.is_none()
     }
 
     /// The name of this part of a cell in checks and reports: `mixed`, `mixed:chat`, `mixed:context=8k-32k`,
-    /// `mixed:chat,context=8k-32k`. Names of cells, phases and classes have neither `:` nor `=`.
+    /// `mixed:chat,context=8k-32k`, `agent:turn=2-4`. Names of cells, phases and classes have neither `:` nor `=`.
     pub fn of(&self, cell: &str) -> String {
-        match (&self.class, &self.context) {
-            (None, None) => cell.to_owned(),
-            (Some(class), None) => format!("{cell}:{class}"),
-            (None, Some(context)) => format!("{cell}:context={context}"),
-            (Some(class), Some(context)) => format!("{cell}:{class},context={context}"),
-        }
+        let context = self.context.map(|context| format!("context={context}"));
+        let turn = self.turn.map(|turn| format!("turn={turn}"));
+        let parts: Vec<String> = [self.class.clone(), context, turn].into_iter().flatten().collect();
+        if parts.is_empty() { cell.to_owned() } else { format!("{cell}:{}", parts.join(",")) }
     }
 }
 
@@ -60,6 +61,56 @@ impl fmt::Display for Context {
             Self { from, upto } => write!(f, "{}-{}", written(from), written(upto)),
         }
     }
+}
+
+/// Places in a session, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turns {
+    /// The first.
+    pub from: u32,
+    /// The last; `u32::MAX` for no limit.
+    pub to: u32,
+}
+
+impl Turns {
+    /// Whether a turn is one of them.
+    pub const fn holds(self, turn: u32) -> bool {
+        self.from <= turn && turn <= self.to
+    }
+}
+
+impl fmt::Display for Turns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self { from, to: u32::MAX } => write!(f, "{from}-"),
+            Self { from, to } if from == to => write!(f, "{from}"),
+            Self { from, to } => write!(f, "{from}-{to}"),
+        }
+    }
+}
+
+/// Turns as people write them: `1`, `2-4` or `2-`.
+pub(super) fn turns(text: &str) -> Result<Turns, Fault> {
+    let help = "write `1`, `2-4` or `2-`";
+    let number = |text: &str| {
+        let right = !text.is_empty() && text.len() <= 4 && text.bytes().all(|b| b.is_ascii_digit());
+        text.parse::<u32>().ok().filter(|_| right)
+    };
+    let turns = match text.split_once('-') {
+        None => number(text).map(|turn| Turns { from: turn, to: turn }),
+        Some((from, "")) => number(from).map(|from| Turns { from, to: u32::MAX }),
+        Some((from, to)) => number(from).zip(number(to)).map(|(from, to)| Turns { from, to }),
+    };
+    let turns = turns.ok_or_else(|| Fault::new("wrong-type", format!("{} is no range of turns", quote(text)), help))?;
+    if turns.from == 0 || turns.from > turns.to || turns.from > MOST_TURNS || (turns.to > MOST_TURNS && turns.to != u32::MAX) {
+        let message = format!("no session has the turns {}", quote(text));
+        return Err(Fault::new("out-of-range", message, format!("{help}; turns count from 1 to {MOST_TURNS}")));
+    }
+    if turns.to_string() != text {
+        let message = format!("{} is written `{turns}`", quote(text));
+        return Err(Fault::new("out-of-range", message, format!("write `{turns}`: a range has one name in the reports")));
+    }
+    Ok(turns)
 }
 
 /// The one way to write a number: thousands with `k`.
@@ -139,9 +190,38 @@ mod tests {
     fn a_part_of_a_cell_has_a_name_of_its_own() {
         let (class, context) = (Some("chat".to_owned()), Some(Context { from: 8_000, upto: 32_000 }));
         assert_eq!(Slice::default().of("c8/burst"), "c8/burst");
-        assert_eq!(Slice { class: class.clone(), context: None }.of("mixed"), "mixed:chat");
-        assert_eq!(Slice { class: None, context }.of("mixed"), "mixed:context=8k-32k");
-        assert_eq!(Slice { class, context }.of("mixed"), "mixed:chat,context=8k-32k");
+        let of_class = Slice { class, ..Slice::default() };
+        assert_eq!(of_class.of("mixed"), "mixed:chat");
+        assert_eq!(Slice { context, ..Slice::default() }.of("mixed"), "mixed:context=8k-32k");
+        assert_eq!(Slice { context, ..of_class }.of("mixed"), "mixed:chat,context=8k-32k");
+        let turn = Some(Turns { from: 2, to: u32::MAX });
+        assert_eq!(Slice { turn, ..Slice::default() }.of("agent"), "agent:turn=2-");
+        assert_eq!(Slice { context, turn, class: None }.of("agent"), "agent:context=8k-32k,turn=2-");
+    }
+
+    #[test]
+    fn turns_have_one_spelling() {
+        for (text, from, to) in [("1", 1, 1), ("2-4", 2, 4), ("2-", 2, u32::MAX), ("1000", 1_000, 1_000)] {
+            let meant = Turns { from, to };
+            assert_eq!((turns(text).unwrap(), meant.to_string().as_str()), (meant, text));
+        }
+        for (text, code) in [
+            ("0", "out-of-range"),
+            ("2-2", "out-of-range"),
+            ("02", "out-of-range"),
+            ("4-2", "out-of-range"),
+            ("1001", "out-of-range"),
+            ("1-1001", "out-of-range"),
+            ("-4", "wrong-type"),
+            ("", "wrong-type"),
+            ("1-2-3", "wrong-type"),
+            ("two", "wrong-type"),
+            ("99999-", "wrong-type"),
+        ] {
+            assert_eq!(turns(text).unwrap_err().code, code, "{text}");
+        }
+        let later = Turns { from: 2, to: 4 };
+        assert_eq!([1, 2, 4, 5].map(|turn| later.holds(turn)), [false, true, true, false]);
     }
 
     proptest! {

@@ -36,6 +36,8 @@ pub struct Target {
     pub protocol: HttpVersion,
     /// A proxy that every connection is tunnelled through.
     pub proxy: Option<String>,
+    /// The header that tells a router to which session a request belongs.
+    pub session_header: Option<String>,
     /// How to restart the deployment.
     pub restart: Option<Restart>,
     /// How to see that it is ready.

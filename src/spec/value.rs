@@ -71,6 +71,7 @@ pub(super) fn check_scalar(kind: &Kind, text: &str, plain: bool) -> Result<(), F
             _ => Err(Fault::new("out-of-range", "an objective of zero is always missed", "write a number above zero")),
         },
         Kind::Context => slice::context(text).map(drop),
+        Kind::Turns => slice::turns(text).map(drop),
         Kind::Either(scalar, _) => check_scalar(scalar, text, plain),
         // The header judges the version before everything else; the others are not scalars.
         Kind::Version | Kind::Set(_) | Kind::List(_) | Kind::Map(..) | Kind::Object(_) | Kind::Json => Ok(()),
@@ -172,6 +173,7 @@ pub(super) fn example(kind: &Kind) -> String {
         Kind::Rate { .. } | Kind::CellRate { .. } => "9/s".to_owned(),
         Kind::Objective => "800ms".to_owned(),
         Kind::Context => "8k-32k".to_owned(),
+        Kind::Turns => "2-4".to_owned(),
         Kind::Set(item) | Kind::List(item) => format!("[{}]", example(item)),
         Kind::Map(key, value) => format!("{{{}: {}}}", example(key), example(value)),
         Kind::Object(_) | Kind::Json => "{...}".to_owned(),

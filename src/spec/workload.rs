@@ -5,6 +5,7 @@ use std::fmt;
 use crate::base::names::Caches;
 use crate::base::units::Nanos;
 pub use crate::spec::load::{Burst, Load, Phase};
+use crate::spec::session::Session;
 use crate::spec::slice::Context;
 use crate::spec::target::NamedFile;
 
@@ -103,6 +104,8 @@ pub struct Cell {
     pub trace: Option<Replay>,
     /// What its requests look like: its classes, or one class without a name. Never empty.
     pub classes: Vec<Class>,
+    /// The sessions that its requests belong to; its class then tells the first request of each. `load` counts sessions.
+    pub session: Option<Session>,
     /// Open loop: at most this many requests in flight; more wait for their turn, and their latency counts.
     pub max_connections: Option<u32>,
     /// A request that takes longer has failed.
@@ -245,6 +248,32 @@ impl Lengths {
             Self::Uniform { min, .. } | Self::LogNormal { min, .. } => *min,
             Self::Traced => 1,
             Self::Table(weights) => weights.iter().map(|(length, _)| *length).min().unwrap_or_default(),
+        }
+    }
+
+    /// The largest length that may be drawn; 0 where a trace decides.
+    pub fn most(&self) -> u32 {
+        match self {
+            Self::Fixed(length) => *length,
+            Self::Uniform { max, .. } | Self::LogNormal { max, .. } => *max,
+            Self::Traced => 0,
+            Self::Table(weights) => weights.iter().map(|(length, _)| *length).max().unwrap_or_default(),
+        }
+    }
+
+    /// The mean length; of a log-normal distribution that before it is truncated, within its bounds. 1 where a trace decides.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::Fixed(length) => f64::from(*length),
+            Self::Uniform { min, max } => f64::from(*min).midpoint(f64::from(*max)),
+            Self::LogNormal { median, sigma, min, max } => {
+                (median * libm::exp(sigma * sigma / 2.0)).clamp(f64::from(*min), f64::from((*max).max(*min)))
+            }
+            Self::Traced => 1.0,
+            Self::Table(weights) => {
+                let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
+                weights.iter().map(|(length, weight)| f64::from(*length) * weight).sum::<f64>() / total
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use crate::spec::findings::{Fault, Findings};
 use crate::spec::lengths_file::LENGTH;
 use crate::spec::load_file::{self, ARRIVALS, CAPACITY, CONCURRENCY, PHASES, RATE, TRACE};
 use crate::spec::scalar;
+use crate::spec::session_file::{self, SESSION};
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::trace_file;
 use crate::spec::view::View;
@@ -99,7 +100,7 @@ static CELL: Object = Object {
             name: "warmup",
             kind: Kind::Count { min: 0, max: 100_000 },
             need: Need::Optional,
-            doc: "requests before the measured ones, with prompts of their own; by default 20 or twice the concurrency, the larger",
+            doc: "requests before the measured ones, with prompts of their own; by default 20 or twice the concurrency, the larger; for sessions see there",
         },
         Field {
             name: "phases",
@@ -126,6 +127,7 @@ static CELL: Object = Object {
             doc: "prefixes shared between requests; by default prompts share nothing",
         },
         CONTENT,
+        SESSION,
         Field {
             name: "classes",
             kind: Kind::List(&Kind::Object(&CLASS)),
@@ -277,14 +279,20 @@ fn cell(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) -> Opti
     load_file::fills(load, requests, view, findings);
     let (timeout, stall_timeout) = timeouts(view, findings)?;
     let load = load?;
+    let session = session_file::session(view, classes.as_ref().and_then(|classes| classes.first()), findings)?;
+    let default_warmup = || match &session {
+        Some(session) => session.warmup(load),
+        None => load_file::default_warmup(load),
+    };
     Some(Cell {
         name: view.text("name")?,
         phase: Phase::Steady,
         load,
         requests: requests?,
-        warmup: if view.has("warmup") { view.count("warmup")? } else { load_file::default_warmup(load) },
+        warmup: if view.has("warmup") { view.count("warmup")? } else { default_warmup() },
         trace: trace?,
         classes: classes?,
+        session,
         max_connections: view.count("max_connections"),
         timeout,
         stall_timeout,

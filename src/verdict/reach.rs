@@ -53,7 +53,7 @@ pub struct Unplanned {
 /// alike for a slope. Other requests are counted where the policy is read.
 pub fn unplanned(check: &Check, cell: &PlannedCell) -> Option<Unplanned> {
     let slope = check.metric == Metric::TtftSlope;
-    if check.slice.context.is_none() && !slope {
+    if check.slice.context.is_none() && check.slice.turn.is_none() && !slope {
         return None;
     }
     let (id, numbers) = (check.id(), cell.numbers(&check.slice));

@@ -29,11 +29,11 @@ fn sides(change: impl Fn(&mut Record)) -> Sides {
 }
 
 fn of_class(class: &str, check: Check) -> Check {
-    Check { slice: Slice { class: Some(class.to_owned()), context: None }, ..check }
+    Check { slice: Slice { class: Some(class.to_owned()), ..Slice::default() }, ..check }
 }
 
 fn long(check: Check) -> Check {
-    Check { slice: Slice { class: None, context: Some(Context { from: 8_000, upto: u32::MAX }) }, ..check }
+    Check { slice: Slice { context: Some(Context { from: 8_000, upto: u32::MAX }), ..Slice::default() }, ..check }
 }
 
 fn at_c8(metric: Metric) -> Check {

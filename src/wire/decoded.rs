@@ -42,6 +42,8 @@ pub struct Decoded {
     pub text_bytes: u64,
     /// That text itself, as far as [`KEPT`] goes.
     pub said: String,
+    /// Where in it the answer begins behind the last reasoning.
+    pub answer_from: usize,
     /// Success, or the kind of failure.
     pub outcome: Outcome,
     /// For a failure: what was seen, one bounded line without control characters.

@@ -17,6 +17,9 @@ pub struct Outbound {
     pub due: Nanos,
     /// Sent as `x-request-id`, so that the server's log can be joined.
     pub request_id: String,
+    /// The session that it belongs to, where it has one: sent in the header that the target's router keeps sessions
+    /// together by, where the target names one.
+    pub session: Option<String>,
     /// Path and query of the URL.
     pub path: &'static str,
     /// JSON body.

@@ -34,6 +34,8 @@ pub(super) struct Line<'a> {
     request: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     class: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<u32>,
     due_us: u64,
     sent_us: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,6 +107,7 @@ impl<'a> From<&'a Record> for Line<'a> {
             cell: Cow::Borrowed(&record.cell),
             request: record.request,
             class: record.class.as_deref().map(Cow::Borrowed),
+            turn: record.turn,
             due_us: micros(record.due),
             sent_us: micros(record.sent),
             connect_us: record.connect.map(micros),
@@ -157,6 +160,7 @@ impl Line<'_> {
             cell: self.cell.into_owned(),
             request: self.request,
             class: self.class.map(Cow::into_owned),
+            turn: self.turn,
             due: instant("due_us", self.due_us)?,
             sent: instant("sent_us", self.sent_us)?,
             connect: self.connect_us.map(|us| instant("connect_us", us)).transpose()?,

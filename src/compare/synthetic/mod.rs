@@ -142,6 +142,7 @@ fn plan(requests: u32) -> Plan {
         prompt: PromptRecipe { seed: u64::from(number), words: 100, prefix: Vec::new(), form: Form::Words },
         output_tokens: 6,
         due: None,
+        turn: None,
     };
     let cell = |name: &&str| PlannedCell {
         name: (*name).to_owned(),
@@ -149,7 +150,8 @@ fn plan(requests: u32) -> Plan {
         load: Load::Closed { concurrency: 1 },
         requests: (0..requests).map(request).collect(),
         warmup: vec![],
-        max_connections: None,
+        talk: None,
+            max_connections: None,
         timeout: Nanos::from_secs(30),
         stall_timeout: Nanos::from_secs(10),
     };
@@ -218,6 +220,7 @@ fn records(cell: &str, traffic: &Traffic) -> Vec<Record> {
             cell: cell.to_owned(),
             request,
             class: None,
+            turn: None,
             due,
             sent: sent.to_stored_resolution(),
             connect: None,

@@ -5,6 +5,10 @@
 //! fillers hold the load until every measured one has ended. An open loop has absolute due instants and
 //! skips none. In an idle phase each request comes after silence.
 //!
+//! In a cell with sessions the load counts these: a slot of a closed loop is one session's until its last answer, an open
+//! loop's due instants are those of first turns. A later turn is due when the answer before it has ended and its pause
+//! is over.
+//!
 //! Nothing is drained between phases, but before silence: a phase takes over what is in flight. An open loop
 //! ends at its last due instant, and the next phase begins in that instant with whatever still waits; a closed
 //! loop ends when its last measured request has.
@@ -12,6 +16,9 @@
 mod pool;
 #[cfg(test)]
 mod pool_tests;
+mod sessions;
+#[cfg(test)]
+mod sessions_tests;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -51,6 +58,8 @@ const CONNECTED_AHEAD: Nanos = Nanos::from_millis(300);
 pub struct Message {
     /// Names the request in the server's log.
     pub request_id: String,
+    /// Names its session, where it has one.
+    pub session: Option<String>,
     /// Path and query of the URL.
     pub path: &'static str,
     /// JSON body.
@@ -67,6 +76,9 @@ pub enum Step<'p> {
     Started(&'p PlannedCell),
     /// A measured request of a phase has ended; under a later phase, maybe.
     Ended(&'p PlannedCell, &'p PlannedRequest, Box<Exchange>),
+    /// A request that is not measured has ended, in a cell whose conversations go on from what the model said. Its place
+    /// is that among warm-up, measured requests and fillers.
+    Answered(&'p PlannedCell, usize, Box<Exchange>),
 }
 
 /// Takes the steps of a cell; a break stops it.
@@ -127,6 +139,10 @@ pub fn drive<'p>(
 fn phases<'p>(state: &mut State<'p, '_>, line: &[&'p PlannedCell]) -> Result<(), Stop> {
     for phase in line {
         state.begin(phase)?;
+        if phase.talk.is_some() {
+            sessions::drive(state, phase)?;
+            continue;
+        }
         match phase.load {
             Load::Closed { concurrency } => closed(state, to_usize(concurrency).max(1))?,
             Load::Idle { pause } => idle(state, pause)?,
@@ -170,7 +186,7 @@ fn closed(state: &mut State<'_, '_>, slots: usize) -> Result<(), Stop> {
                     && state.in_flight() < slots
                     && let Some(next) = composed.pop_front().or_else(|| state.compose_next(true))
                 {
-                    state.submit(next, end);
+                    state.submit(next, end.at);
                 }
             }
             None if idle => composed.extend(state.compose_next(true)),

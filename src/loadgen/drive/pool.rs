@@ -1,5 +1,7 @@
 //! How many connections the requests of a phase need, and when.
 
+use std::collections::BTreeMap;
+
 use crate::base::units::Nanos;
 use crate::loadgen::drive::state::to_usize;
 use crate::plan::request::{PlannedCell, PlannedRequest};
@@ -21,7 +23,7 @@ pub fn needed_connections(phase: &PlannedCell) -> usize {
 /// Connections a phase should find open.
 pub(super) fn connections(phase: &PlannedCell) -> usize {
     match phase.load {
-        Load::Closed { concurrency } => to_usize(concurrency),
+        Load::Closed { concurrency } => to_usize(concurrency).saturating_mul(branches(phase)),
         Load::Idle { .. } => 1,
         Load::Poisson { .. }
         | Load::Constant { .. }
@@ -36,6 +38,14 @@ pub(super) fn connections(phase: &PlannedCell) -> usize {
             arrivals.clamp(1, cap.min(MOST_CONNECTIONS))
         }
     }
+}
+
+/// The most requests that a session has in flight at once: those of its branches.
+fn branches(phase: &PlannedCell) -> usize {
+    let turns = phase.requests.iter().filter_map(|request| request.turn);
+    let mut at_once: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+    turns.for_each(|turn| *at_once.entry((turn.session, turn.turn)).or_default() += 1);
+    at_once.into_values().max().unwrap_or(1)
 }
 
 /// For the requests of an open loop that are to be sent: how many connections without a request they need, and the last due

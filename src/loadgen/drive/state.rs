@@ -24,6 +24,14 @@ impl Composed<'_> {
     }
 }
 
+/// A request has ended.
+pub(super) struct End {
+    /// Its place in its phase.
+    pub(super) place: usize,
+    /// When.
+    pub(super) at: Nanos,
+}
+
 /// A measured request in flight.
 struct Flight<'p> {
     /// Its phase, as an index.
@@ -55,8 +63,9 @@ pub(super) struct State<'p, 't> {
     in_flight: BTreeMap<u64, Option<Flight<'p>>>,
     /// How many of them are measured.
     measuring: usize,
-    /// A measured request that has ended and was not handed to `watch` yet: the next request of its slot goes first.
-    ended: Option<(usize, &'p PlannedRequest, Box<Exchange>)>,
+    /// A request that has ended and was not handed to `watch` yet: the next request of its slot goes first. None for the
+    /// request where it is not measured, and its answer is asked for.
+    ended: Option<(usize, Option<&'p PlannedRequest>, Box<Exchange>)>,
     /// Planned requests of the whole cell.
     planned: usize,
     /// Requests that ended without an answer; none once there was an answer.
@@ -136,6 +145,11 @@ impl<'p, 't> State<'p, 't> {
         }
     }
 
+    /// Keeps so many connections without a request fit for use at an instant.
+    pub(super) fn renew_by(&mut self, idle: usize, by: Nanos) {
+        self.transport.renew(idle, by);
+    }
+
     /// The instant in which an open loop starts: where the one before it ended, or now; the first requests of a
     /// cell are handed over ahead like all others.
     pub(super) fn border(&mut self) -> Nanos {
@@ -163,37 +177,44 @@ impl<'p, 't> State<'p, 't> {
         planned.filter_map(|request| request.due).max().unwrap_or_default()
     }
 
-    /// The measured request at the next place.
-    fn measured(&self) -> Option<&'p PlannedRequest> {
+    /// The measured request at a place.
+    fn measured(&self, place: usize) -> Option<&'p PlannedRequest> {
         let phase = self.phase()?;
-        phase.requests.get(self.place.checked_sub(phase.warmup.len())?)
+        phase.requests.get(place.checked_sub(phase.warmup.len())?)
     }
 
-    /// The planned request at the next place: warm-up, then measured.
-    fn planned(&self) -> Option<&'p PlannedRequest> {
-        self.phase()?.warmup.get(self.place).or_else(|| self.measured())
+    /// The planned request at a place: warm-up, then measured.
+    fn planned(&self, place: usize) -> Option<&'p PlannedRequest> {
+        self.phase()?.warmup.get(place).or_else(|| self.measured(place))
     }
 
     /// When the next planned request is due, from the start of its phase; none when all were taken.
     pub(super) fn next_due(&self) -> Option<Nanos> {
-        self.planned().map(|request| request.due.unwrap_or_default())
+        self.planned(self.place).map(|request| request.due.unwrap_or_default())
     }
 
     /// The message at the next place. A closed loop has fillers after the planned requests.
     pub(super) fn compose_next(&mut self, fillers: bool) -> Option<Composed<'p>> {
-        let phase = self.phase()?;
-        let message = match self.planned() {
-            Some(request) => (self.compose)(phase, request),
-            None if fillers => {
-                let number = self.place.checked_sub(phase.warmup.len() + phase.requests.len())?;
-                (self.compose)(phase, &phase.filler(to_u32(number))?)
-            }
-            None => return None,
-        };
-        let place = Place { phase: self.shown.len().saturating_sub(1), place: self.place };
-        let composed = Composed { id: place.id(), measured: self.measured(), message };
+        if !fillers && self.planned(self.place).is_none() {
+            return None;
+        }
+        let composed = self.compose(self.place)?;
         self.place += 1;
         Some(composed)
+    }
+
+    /// The message at a place: warm-up, measured, fillers.
+    pub(super) fn compose(&self, place: usize) -> Option<Composed<'p>> {
+        let phase = self.phase()?;
+        let message = match self.planned(place) {
+            Some(request) => (self.compose)(phase, request),
+            None => {
+                let number = place.checked_sub(phase.warmup.len() + phase.requests.len())?;
+                (self.compose)(phase, &phase.filler(to_u32(number))?)
+            }
+        };
+        let id = Place { phase: self.shown.len().saturating_sub(1), place }.id();
+        Some(Composed { id, measured: self.measured(place), message })
     }
 
     pub(super) fn submit(&mut self, composed: Composed<'p>, due: Nanos) {
@@ -207,8 +228,8 @@ impl<'p, 't> State<'p, 't> {
         }
         self.in_flight.insert(id, measured.map(|request| Flight { phase, request, due }));
         let PlannedCell { timeout, stall_timeout, .. } = *shown.phase;
-        let Message { request_id, path, body } = message;
-        self.transport.submit(Outbound { id, due, request_id, path, body, timeout, stall_timeout });
+        let Message { request_id, session, path, body } = message;
+        self.transport.submit(Outbound { id, due, request_id, session, path, body, timeout, stall_timeout });
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -237,10 +258,14 @@ impl<'p, 't> State<'p, 't> {
     /// Every request ends within its timeout, so a phase ends within the sum over those that wait for each
     /// other: one slot's share in a closed loop; the last arrival and its timeout in an open one.
     pub(super) fn set_limit(&mut self, start: Nanos, slots: usize) {
-        let Some(PlannedCell { load, warmup, requests, timeout, .. }) = self.phase() else { return };
+        let Some(PlannedCell { load, warmup, requests, timeout, talk, .. }) = self.phase() else { return };
         let rounds = to_u64((warmup.len() + requests.len()).div_ceil(slots)).saturating_add(1);
         let times = |time: Nanos| Nanos(time.0.saturating_mul(rounds));
+        let turns = warmup.iter().chain(requests).filter_map(|request| request.turn);
+        let pause = turns.map(|turn| turn.pause).max().unwrap_or_default();
         let busy = match *load {
+            // In the worst case one session after the other holds the last slot.
+            _ if talk.is_some() => self.last_due() + Nanos((*timeout + pause).0.saturating_mul(to_u64(warmup.len() + requests.len()))),
             Load::Closed { .. } => RAMP_LIMIT + times(*timeout),
             Load::Idle { pause } => times(*timeout + pause),
             Load::Poisson { .. }
@@ -255,15 +280,15 @@ impl<'p, 't> State<'p, 't> {
         self.deadline = start + self.limit;
     }
 
-    /// Waits until a request ends (and gives the instant), or until `until`, at most to the deadline.
-    pub(super) fn wait(&mut self, until: Option<Nanos>) -> Result<Option<Nanos>, Stop> {
+    /// Waits until a request ends, or until `until`, at most to the deadline.
+    pub(super) fn wait(&mut self, until: Option<Nanos>) -> Result<Option<End>, Stop> {
         self.hand_over()?;
         if self.now() >= self.deadline {
             return Err(Stop::Overdue { limit: self.limit });
         }
         match self.transport.wait(Some(until.unwrap_or(self.deadline).min(self.deadline))) {
             Wake::Ended(exchange) => {
-                let end = exchange.end;
+                let end = End { place: Place::of(exchange.id).place, at: exchange.end };
                 self.take(exchange)?;
                 Ok(Some(end))
             }
@@ -277,26 +302,33 @@ impl<'p, 't> State<'p, 't> {
         let took = exchange.end.since(exchange.sent);
         let mean = self.time_in_system.map_or(took.0, |mean| mean.0.saturating_mul(7).saturating_add(took.0) >> 3);
         self.time_in_system = Some(Nanos(mean));
-        if let Some(Flight { phase, request, .. }) = self.in_flight.remove(&exchange.id).flatten()
-            && let Some(shown) = self.shown.get_mut(phase)
-        {
-            self.measuring = self.measuring.saturating_sub(1);
-            shown.ended += 1;
-            shown.window_end = shown.window_end.max(exchange.end);
-            self.ended = Some((phase, request, exchange));
+        match self.in_flight.remove(&exchange.id).flatten() {
+            Some(Flight { phase, request, .. }) => {
+                if let Some(shown) = self.shown.get_mut(phase) {
+                    self.measuring = self.measuring.saturating_sub(1);
+                    shown.ended += 1;
+                    shown.window_end = shown.window_end.max(exchange.end);
+                    self.ended = Some((phase, Some(request), exchange));
+                }
+            }
+            None => {
+                let phase = Place::of(exchange.id).phase;
+                let talk = self.shown.get(phase).and_then(|shown| shown.phase.talk);
+                self.ended = talk.filter(|talk| talk.goes_on_from_answers()).map(|_talk| (phase, None, exchange));
+            }
         }
         down.map_or(Ok(()), Err)
     }
 
-    /// Hands over the measured request that ended last, where it is still here.
+    /// Hands over the request that ended last, where it is still here.
     pub(super) fn hand_over(&mut self) -> Result<(), Stop> {
-        if let Some((phase, request, exchange)) = self.ended.take()
-            && let Some(shown) = self.shown.get(phase)
-            && (self.watch)(Step::Ended(shown.phase, request, exchange)).is_break()
-        {
-            return Err(Stop::Refused);
-        }
-        Ok(())
+        let Some((phase, request, exchange)) = self.ended.take() else { return Ok(()) };
+        let Some(phase) = self.shown.get(phase).map(|shown| shown.phase) else { return Ok(()) };
+        let step = match request {
+            Some(request) => Step::Ended(phase, request, exchange),
+            None => Step::Answered(phase, Place::of(exchange.id).place, exchange),
+        };
+        if (self.watch)(step).is_break() { Err(Stop::Refused) } else { Ok(()) }
     }
 
     /// Whether this exchange completes the proof that the target is down.

@@ -293,6 +293,7 @@ fn every_process_is_sent_as_it_is_planned_whatever_the_target_does() {
             requests: 300,
             warmup: 20,
             trace: None,
+            session: None,
             classes: vec![Class::only(Lengths::Fixed(16), Lengths::Fixed(8))],
             max_connections: None,
             timeout: Nanos::from_secs(60),

@@ -23,7 +23,7 @@ use crate::loadgen::http::line::{Io, Line, Tap};
 use crate::loadgen::http::stamp::Stamper;
 use crate::loadgen::http::tls::{connector, protocol};
 use crate::loadgen::http::tunnel;
-use crate::wire::transport::Failure;
+use crate::wire::transport::{Failure, Outbound};
 
 /// A name must resolve, and one address must answer, within this time.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -43,6 +43,8 @@ pub struct HttpTarget {
     pub version: HttpVersion,
     /// `http://host:port` of a proxy that every connection is tunnelled through (`CONNECT`).
     pub proxy: Option<String>,
+    /// The header that carries the session of a request, by which a router keeps its requests on one server.
+    pub session_header: Option<String>,
 }
 
 /// A target, ready to be connected to.
@@ -54,6 +56,8 @@ pub(super) struct Endpoint {
     /// Path in front of the API's paths, without a trailing slash.
     prefix: String,
     headers: HeaderMap,
+    /// Header of a request's session.
+    session_header: Option<HeaderName>,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     /// Of the host, or of the proxy.
     addresses: Vec<SocketAddr>,
@@ -98,6 +102,7 @@ impl Endpoint {
         };
         Ok(Self {
             headers: headers(&authority, target)?,
+            session_header: target.session_header.as_deref().and_then(|name| name.parse().ok()),
             prefix,
             tunnel,
             version: target.version,
@@ -109,11 +114,14 @@ impl Endpoint {
         })
     }
 
-    /// The request for a path of the API.
-    pub(super) fn request<B>(&self, path: &str, id: &str, body: B) -> Result<http::Request<B>, http::Error> {
-        let mut request = http::Request::post(format!("{}{path}", self.prefix)).body(body)?;
+    /// The request as it is sent.
+    pub(super) fn request<B>(&self, outbound: &Outbound, body: B) -> Result<http::Request<B>, http::Error> {
+        let mut request = http::Request::post(format!("{}{}", self.prefix, outbound.path)).body(body)?;
         request.headers_mut().clone_from(&self.headers);
-        request.headers_mut().insert(REQUEST_ID, HeaderValue::from_str(id)?);
+        request.headers_mut().insert(REQUEST_ID, HeaderValue::from_str(&outbound.request_id)?);
+        if let Some((name, session)) = self.session_header.as_ref().zip(outbound.session.as_ref()) {
+            request.headers_mut().insert(name, HeaderValue::from_str(session)?);
+        }
         Ok(request)
     }
 

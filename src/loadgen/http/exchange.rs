@@ -211,7 +211,7 @@ impl Carrier {
     async fn converse(&self, line: &mut Line, request: &Outbound, exchange: &mut Exchange) -> Result<Nanos, Failure> {
         let Line { sender, driver, stamps, was_idle, .. } = line;
         let message = Full::new(request.body.clone());
-        let message = self.endpoint.request(request.path, &request.request_id, message).map_err(|error| cut(&error))?;
+        let message = self.endpoint.request(request, message).map_err(|error| cut(&error))?;
         let response = driver.until(sender.send(message)).await.map_err(|error| cut(&error))?;
         let status = response.status().as_u16();
         let closing = *was_idle && status == REQUEST_TIMEOUT;

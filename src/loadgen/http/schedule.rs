@@ -138,6 +138,7 @@ mod tests {
                 id,
                 due: start + Nanos::from_micros(after),
                 request_id: String::new(),
+                session: None,
                 path: "/",
                 body: Bytes::new(),
                 timeout: Nanos::from_secs(1),

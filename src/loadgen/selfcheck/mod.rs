@@ -180,6 +180,7 @@ fn planned(streams: u32) -> PlannedCell {
         requests: streams.saturating_mul(4).clamp(10, 3_000.max(streams)),
         warmup: streams,
         trace: None,
+        session: None,
         classes: vec![Class::only(Lengths::Fixed(16), Lengths::Fixed(TOKENS))],
         max_connections: None,
         timeout: Nanos::from_secs(120),

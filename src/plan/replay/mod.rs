@@ -50,7 +50,7 @@ pub(super) fn requests(cell: &Cell, trace: &Requests, workload: &Workload) -> [V
         let due = Some(row.at.to_stored_resolution());
         let [warmup, measured] = &mut planned;
         let part = if place < cell.warmup { warmup } else { measured };
-        part.push(PlannedRequest { number, class: None, prompt, output_tokens, due });
+        part.push(PlannedRequest { number, class: None, prompt, output_tokens, due, turn: None });
     }
     planned
 }

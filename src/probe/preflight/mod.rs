@@ -119,6 +119,7 @@ fn attempt(
         id,
         due,
         request_id: format!("servegate-preflight/{id}"),
+        session: None,
         path: trial.dialect.path(),
         body: trial.template.body(Prompt::Text(if wanted.forced { SHORT } else { PROMPT }), TOKENS, 0),
         timeout: trial.timeout,

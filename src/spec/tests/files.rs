@@ -591,6 +591,7 @@ fn value(kind: &Kind) -> String {
         Kind::CellRate { min, max } => format!("rate, `{min}` to `{max}`, or `N% of capacity`"),
         Kind::Objective => "a number with its unit".to_owned(),
         Kind::Context => "range of lengths, such as `8k-32k`".to_owned(),
+        Kind::Turns => "turn, or range of turns such as `2-4`".to_owned(),
         Kind::Set(item) | Kind::List(item) => format!("list of: {}", value(item)),
         Kind::Map(keys, values) => format!("for each {}: {}", value(keys), value(values)),
         Kind::Object(object) => object.name.to_owned(),

@@ -202,9 +202,10 @@ mod tests {
     fn cell() -> PlannedCell {
         let prompt = PromptRecipe { seed: 1, words: 90, prefix: vec![Part { seed: 2, words: 30 }], form: Form::Words };
         let request =
-            |number| PlannedRequest { number, class: None, prompt: prompt.clone(), output_tokens: 50, due: None };
+            |number| PlannedRequest { number, class: None, prompt: prompt.clone(), output_tokens: 50, due: None, turn: None };
         PlannedCell {
             phase: Phase::Steady,
+            talk: None,
             max_connections: None,
             name: "c1".to_owned(),
             load: Load::Closed { concurrency: 1 },

@@ -58,6 +58,8 @@ pub(super) struct Answer {
     pub(super) text_bytes: u64,
     /// The text itself, its first bytes.
     pub(super) said: String,
+    /// Where in `said` the answer begins behind the reasoning.
+    pub(super) answer_from: usize,
     /// Reasoning text came.
     pub(super) reasoned: bool,
     /// The event holds a piece of the answer itself, and not of the reasoning before it.
@@ -97,6 +99,9 @@ impl Answer {
     /// Takes a piece; whether it is content.
     pub(super) fn say(&mut self, said: &Said<'_>) -> bool {
         self.add_text(said.reasoning);
+        if !said.reasoning.is_empty() {
+            self.answer_from = self.said.len();
+        }
         self.add_text(said.answer);
         self.reasoned |= !said.reasoning.is_empty();
         self.called |= said.calls;

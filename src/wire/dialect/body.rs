@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::base::said::Said;
 use crate::wire::decoded::Wanted;
 use crate::wire::dialect::Dialect;
+use crate::wire::dialect::messages::Talk;
 
 /// How a dialect writes a request.
 pub(super) struct Shape {
@@ -23,6 +25,8 @@ pub(super) struct Shape {
     pub(super) prompt: (&'static str, &'static str, &'static str),
     /// Field of a prompt of token ids, where the interface takes one.
     pub(super) ids: Option<&'static str>,
+    /// How it carries a conversation; none for one text.
+    pub(super) talk: Option<Talk>,
 }
 
 /// What a request asks the model to continue.
@@ -32,6 +36,8 @@ pub enum Prompt<'a> {
     Text(&'a str),
     /// Token ids; an interface that takes none sends no prompt, see [`Dialect::takes_ids`].
     Ids(&'a [u32]),
+    /// A conversation; an interface without messages gets its texts one after the other.
+    Talk(&'a [Said]),
 }
 
 /// An object of parameters inside the body.
@@ -57,6 +63,7 @@ pub struct Template {
     /// Name, and text before and after its value, of the fields that differ between requests.
     prompt: Option<(&'static str, &'static str, &'static str)>,
     ids: Option<&'static str>,
+    talk: Option<Talk>,
     length: Option<&'static str>,
     seed: Option<&'static str>,
     extra_length: Option<u32>,
@@ -109,6 +116,7 @@ impl Template {
             nested: shape.nested.is_some(),
             prompt,
             ids: shape.ids,
+            talk: shape.talk,
             length,
             seed,
             extra_length,
@@ -129,6 +137,7 @@ impl Template {
         let size = match prompt {
             Prompt::Text(text) => text.len(),
             Prompt::Ids(ids) => ids.len().saturating_mul(7),
+            Prompt::Talk(said) => said.iter().map(|said| said.text.len().saturating_add(128)).sum(),
         };
         let mut out = String::with_capacity(self.head.len().saturating_add(size).saturating_add(128));
         out.push_str(&self.head);
@@ -141,20 +150,33 @@ impl Template {
         if self.nested {
             out.push('}');
         }
+        self.add_prompt(&mut out, prompt);
+        out.push('}');
+        Bytes::from(out)
+    }
+
+    fn add_prompt(&self, out: &mut String, prompt: Prompt<'_>) {
         match (prompt, self.prompt, self.ids) {
             (Prompt::Text(text), Some((name, before, after)), _) => {
-                field(&mut out, name, before);
+                field(out, name, before);
                 out.push_str(&Value::from(text).to_string());
                 out.push_str(after);
             }
+            (Prompt::Talk(said), Some((name, before, after)), _) => match self.talk {
+                Some(talk) => talk.fields(said).iter().for_each(|(name, value)| field(out, name, &value.to_string())),
+                None => {
+                    let texts: Vec<&str> = said.iter().map(|said| said.text.as_str()).collect();
+                    field(out, name, before);
+                    out.push_str(&Value::from(texts.join(" ")).to_string());
+                    out.push_str(after);
+                }
+            },
             (Prompt::Ids(ids), _, Some(name)) => {
                 let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
-                field(&mut out, name, &format!("[{}]", list.join(",")));
+                field(out, name, &format!("[{}]", list.join(",")));
             }
-            (Prompt::Text(_), None, _) | (Prompt::Ids(_), _, None) => {}
+            (Prompt::Text(_) | Prompt::Talk(_), None, _) | (Prompt::Ids(_), _, None) => {}
         }
-        out.push('}');
-        Bytes::from(out)
     }
 }
 

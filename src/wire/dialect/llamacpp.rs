@@ -20,6 +20,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         seed: Some("seed"),
         prompt: ("prompt", "", ""),
         ids: Some("prompt"),
+        talk: None,
     },
     framing: Framing::Events,
     end: End::Own("stop: true"),

@@ -12,6 +12,7 @@ mod field;
 #[cfg(test)]
 mod fuzz_tests;
 mod llamacpp;
+mod messages;
 mod ollama;
 mod openai_chat;
 mod openai_completions;
@@ -139,6 +140,11 @@ impl Dialect {
     /// Whether a prompt may be a list of token ids.
     pub const fn takes_ids(&self) -> bool {
         self.shape.ids.is_some()
+    }
+
+    /// Whether a conversation is sent as messages, and not as one text.
+    pub const fn takes_messages(&self) -> bool {
+        self.shape.talk.is_some()
     }
 
     /// Whether a stream is one JSON text a line, and not server-sent events.

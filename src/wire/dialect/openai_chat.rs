@@ -5,6 +5,7 @@ use serde::de::IgnoredAny;
 
 use crate::wire::dialect::answer::{Answer, Problem, Said};
 use crate::wire::dialect::body::Shape;
+use crate::wire::dialect::messages::Talk;
 use crate::wire::dialect::chunk::{Choice, Chunk, listed};
 use crate::wire::dialect::field::{Count, Listed, Text, either, text};
 use crate::wire::dialect::parts::Content;
@@ -21,6 +22,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         seed: Some("seed"),
         prompt: ("messages", r#"[{"role":"user","content":"#, "}]"),
         ids: None,
+        talk: Some(Talk::Chat),
     },
     framing: Framing::Events,
     end: End::Done,

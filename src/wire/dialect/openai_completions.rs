@@ -19,6 +19,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         seed: Some("seed"),
         prompt: ("prompt", "", ""),
         ids: Some("prompt"),
+        talk: None,
     },
     framing: Framing::Events,
     end: End::Done,

@@ -6,6 +6,7 @@ use serde::de::IgnoredAny;
 
 use crate::wire::dialect::answer::{Answer, Counts, Problem, Said, Told, count};
 use crate::wire::dialect::body::Shape;
+use crate::wire::dialect::messages::Talk;
 use crate::wire::dialect::field::{Count, Listed, Text, text};
 use crate::wire::dialect::{Dialect, End, Framing, Path};
 
@@ -20,6 +21,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         seed: None,
         prompt: ("input", "", ""),
         ids: None,
+        talk: Some(Talk::Responses),
     },
     framing: Framing::Events,
     end: End::Own("response.completed"),

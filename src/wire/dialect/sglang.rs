@@ -25,6 +25,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         seed: None,
         prompt: ("text", "", ""),
         ids: Some("input_ids"),
+        talk: None,
     },
     framing: Framing::Events,
     end: End::Done,

@@ -19,6 +19,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         seed: Some("seed"),
         prompt: ("inputs", "", ""),
         ids: None,
+        talk: None,
     },
     framing: Framing::Events,
     end: End::Own("generated_text"),

@@ -20,6 +20,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         seed: None,
         prompt: ("text_input", "", ""),
         ids: None,
+        talk: None,
     },
     framing: Framing::Events,
     end: End::Close,

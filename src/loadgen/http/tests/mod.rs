@@ -98,6 +98,7 @@ fn transport(url: &str, max_body: usize) -> HttpTransport {
 
 fn outbound(id: u64, due: Nanos) -> Outbound {
     Outbound {
+        session: None,
         id,
         due,
         request_id: format!("r/c/{id}"),
