@@ -15,6 +15,19 @@ pub enum Speaker {
     Tool,
 }
 
+impl Speaker {
+    /// As it is shown.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Call => "call",
+            Self::Tool => "tool",
+        }
+    }
+}
+
 /// A message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {

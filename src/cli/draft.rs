@@ -92,11 +92,23 @@ pub(crate) fn can_be_sent(plan: &Plan, speaks: &Speaks) -> Result<(), CliError> 
             match request.prompt.form {
                 Form::Ids(_) if !dialect::of(*api).takes_ids() => return Err(takes_no_ids(plan, *api)),
                 Form::Words | Form::Ids(_) => {}
-                Form::Exact(_) => has_its_length(cell, &request.prompt, tokenizer.as_ref())?,
+                Form::Exact(_) => {
+                    for recipe in texts(cell, request, *api) {
+                        has_its_length(cell, &recipe, tokenizer.as_ref())?;
+                    }
+                }
             }
         }
     }
     Ok(())
+}
+
+/// The texts of a request: of a conversation that is sent as messages each is one.
+fn texts(cell: &PlannedCell, request: &PlannedRequest, api: Api) -> Vec<PromptRecipe> {
+    match cell.talk {
+        Some(_) if dialect::of(api).takes_messages() => request.prompt.apart().collect(),
+        _ => vec![request.prompt.clone()],
+    }
 }
 
 fn takes_no_ids(plan: &Plan, api: Api) -> CliError {

@@ -8,8 +8,9 @@ use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
 use crate::cli::terminal::Terminal;
 use crate::cli::tokenizer;
+use crate::base::units::Nanos;
 use crate::plan::prompt;
-use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::plan::request::{PlannedCell, PlannedRequest, PromptRecipe};
 use crate::wire::tokenizer::Tokenizer;
 
 /// Print every request of a workload: what is asked, when, and for how many tokens
@@ -46,12 +47,36 @@ struct Line<'a> {
     /// From the start of the cell or phase; absent in a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     due_us: Option<u64>,
+    /// The place in its session, and what it waits for: an answer, and then a pause.
+    #[serde(skip_serializing_if = "Option::is_none", flatten)]
+    turn: Option<InSession>,
     prompt_tokens: u32,
     output_tokens: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_ids: Option<Vec<u32>>,
+    /// What a conversation says, where it is sent as messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<Vec<Words>>,
+}
+
+/// Where a request stands in its session.
+#[derive(Serialize)]
+struct InSession {
+    session: u32,
+    turn: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause_us: Option<u64>,
+}
+
+/// A message.
+#[derive(Serialize)]
+struct Words {
+    by: &'static str,
+    text: String,
 }
 
 /// Prints the requests.
@@ -81,11 +106,15 @@ fn line(
     tokenizer: Option<&Tokenizer>,
 ) -> Result<Vec<u8>, CliError> {
     let prompt_ids = prompt::ids(&request.prompt);
-    let text = match tokenizer {
-        Some(tokenizer) => prompt::counted(&request.prompt, Some(&|text| tokenizer.count(text))),
-        None => prompt::counted(&request.prompt, None),
+    let counted = |recipe: &PromptRecipe| match tokenizer {
+        Some(tokenizer) => prompt::counted(recipe, Some(&|text| tokenizer.count(text))),
+        None => prompt::counted(recipe, None),
     };
-    if text.is_none() {
+    let talk = cell.talk.filter(|_| prompt_ids.is_none());
+    let recipes: Vec<PromptRecipe> =
+        if talk.is_some() { request.prompt.apart().collect() } else { vec![request.prompt.clone()] };
+    let texts: Option<Vec<String>> = recipes.iter().map(counted).collect();
+    let Some(texts) = texts else {
         let message = format!("request {} of cell `{}` has an exact length in tokens", request.number, cell.name);
         let hint = if tokenizer.is_some() {
             "no text of this length was found with this tokenizer; choose another `content`"
@@ -93,16 +122,31 @@ fn line(
             "name the model's tokenizer.json with --tokenizer"
         };
         return Err(CliError::usage(message).hint(hint));
-    }
+    };
+    let (prompt, messages) = match talk {
+        Some(talk) => {
+            let words = |(place, text)| Words { by: talk.speaker(place).id(), text };
+            (None, Some(texts.into_iter().enumerate().map(words).collect()))
+        }
+        None => (texts.into_iter().next().filter(|_| prompt_ids.is_none()), None),
+    };
+    let micros = |time: Nanos| time.to_stored_resolution().0.div_euclid(1_000);
     let line = Line {
         cell: &cell.name,
         request: request.number,
         warmup,
-        due_us: request.due.map(|due| due.to_stored_resolution().0.div_euclid(1_000)),
+        due_us: request.due.map(micros),
+        turn: request.turn.map(|turn| InSession {
+            session: turn.session,
+            turn: turn.turn,
+            after: turn.after,
+            pause_us: turn.after.map(|_| micros(turn.pause)),
+        }),
         prompt_tokens: request.prompt.words,
         output_tokens: request.output_tokens,
-        prompt: text.filter(|_| prompt_ids.is_none()),
+        prompt,
         prompt_ids,
+        messages,
     };
     let mut bytes = serde_json::to_vec(&line)
         .map_err(|error| CliError::failed(format!("cannot write a request as JSON: {error}")))?;

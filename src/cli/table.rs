@@ -13,7 +13,7 @@ use crate::artifact::run::Run;
 use crate::artifact::validity::{CellValidity, share};
 use crate::base::names::{Metric, Statistic};
 use crate::plan::request::{Plan, PlannedCell};
-use crate::spec::slice::Slice;
+use crate::spec::slice::{Slice, Turns};
 use crate::verdict::counting::Uncounted;
 
 /// One cell of one run, or a class of it. Times in ms; a number is `null` when the cell does not have it, or when too many
@@ -83,7 +83,11 @@ pub(crate) fn rows(run: &Run, plan: &Plan, faults: &[Uncounted]) -> Vec<Row> {
     };
     let parts = |cell: &'_ PlannedCell| {
         let class = |class: &str| Slice { class: Some(class.to_owned()), ..Slice::default() };
-        iter::once(Slice::default()).chain(cell.classes().into_iter().map(class)).collect::<Vec<_>>()
+        let turns = |(from, to): (u32, u32)| Slice { turn: Some(Turns { from, to }), ..Slice::default() };
+        // First turns find no context of their own in the server's caches, later ones do.
+        let turns = [(1, 1), (2, u32::MAX)].into_iter().filter(|_| cell.talk.is_some()).map(turns);
+        let classes = cell.classes().into_iter().map(class);
+        iter::once(Slice::default()).chain(classes).chain(turns).collect::<Vec<_>>()
     };
     plan.cells.iter().flat_map(|cell| parts(cell).into_iter().map(move |slice| (cell, slice))).map(row).collect()
 }

@@ -176,6 +176,12 @@ impl PromptRecipe {
         })
     }
 
+    /// Each part as a prompt of its own.
+    pub fn apart(&self) -> impl Iterator<Item = Self> {
+        let form = self.form;
+        self.parts().map(move |part| Self { seed: part.seed, words: part.words, prefix: Vec::new(), form })
+    }
+
     /// Words of the prompt that may be shared with other requests.
     pub fn shared(&self) -> u32 {
         let all = self.prefix.iter().fold(0_u32, |sum, part| sum.saturating_add(part.words));

@@ -67,19 +67,13 @@ impl Talk {
         text: impl Fn(&PromptRecipe) -> String,
         answer: impl Fn(u32) -> Option<String>,
     ) -> Vec<Said> {
-        let alone = |part: Part| PromptRecipe {
-            seed: part.seed,
-            words: part.words,
-            prefix: Vec::new(),
-            form: request.prompt.form,
-        };
-        let said = |(place, part): (usize, Part)| {
+        let said = |(place, part): (usize, PromptRecipe)| {
             let by = self.speaker(place);
             let turn = || u32::try_from(place.checked_sub(usize::from(self.has_system))? >> 1).ok()?.checked_add(1);
             let given = matches!(by, Speaker::Assistant | Speaker::Call).then(|| turn().and_then(&answer)).flatten();
-            Said { by, text: given.unwrap_or_else(|| text(&alone(part))) }
+            Said { by, text: given.unwrap_or_else(|| text(&part)) }
         };
-        request.prompt.parts().enumerate().map(said).collect()
+        request.prompt.apart().enumerate().map(said).collect()
     }
 
     /// The same shape with new words; a system prompt stays.

@@ -112,6 +112,27 @@ enum Prompt<'a> {
 struct Message<'a> {
     #[serde(borrow)]
     content: Cow<'a, str>,
+    #[serde(borrow, default)]
+    tool_calls: Vec<Call<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Call<'a> {
+    #[serde(borrow)]
+    function: Function<'a>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    arguments: Cow<'a, str>,
+}
+
+impl Message<'_> {
+    fn words(&self) -> u32 {
+        let calls = self.tool_calls.iter().map(|call| count_words(&call.function.arguments));
+        calls.fold(count_words(&self.content), u32::saturating_add)
+    }
 }
 
 #[derive(Deserialize)]
@@ -140,7 +161,7 @@ pub fn read(path: &str, body: &[u8], model: &str, max_len: u32) -> Result<Ask, R
         Interface::Chat => {
             let messages = body.messages.as_deref().filter(|messages| !messages.is_empty());
             let messages = messages.ok_or_else(|| Refusal::bad_request("messages are required", Some("messages")))?;
-            let words = messages.iter().map(|message| count_words(&message.content)).sum::<u32>();
+            let words = messages.iter().map(Message::words).sum::<u32>();
             (words + TEMPLATE_TOKENS, Stream::named(0, messages.last().map_or("", |message| &message.content)))
         }
         Interface::Completions => {

@@ -30,7 +30,7 @@ static OBJECT: Object = Object {
     doc: "A conversation: each turn's prompt is all that was said before, and something new.",
     one_of: &[],
     fields: &[
-        Field { name: "turns", kind: LENGTH, need: Need::Required, doc: "requests of a session" },
+        Field { name: "turns", kind: LENGTH, need: Need::Required, doc: "requests of a session, at most 1000" },
         Field {
             name: "turn_tokens",
             kind: LENGTH,

@@ -9,6 +9,7 @@ use crate::spec::findings::{Fault, Findings};
 use crate::spec::lengths_file::LENGTH;
 use crate::spec::load_file::{self, ARRIVALS, CAPACITY, CONCURRENCY, PHASES, RATE, TRACE};
 use crate::spec::scalar;
+use crate::spec::session::Answers;
 use crate::spec::session_file::{self, SESSION};
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::trace_file;
@@ -175,6 +176,7 @@ fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
     one_is_first(view, findings);
     let prompts = prompts_of(view, findings);
     no_content_without_a_tokenizer(view, findings);
+    no_answers_as_ids(view, findings);
     Some(Workload {
         name: view.text("name")?,
         description: view.text("description").unwrap_or_default(),
@@ -197,6 +199,19 @@ fn no_content_without_a_tokenizer(view: &View<'_>, findings: &mut Findings) {
             let fault =
                 Fault::new("conflicting-keys", message, "add `prompts: exact` to the workload, or remove `content`");
             findings.error(&place.at(CONTENT.name), &place.key(CONTENT.name), fault);
+        }
+    }
+}
+
+/// What a model said is text.
+fn no_answers_as_ids(view: &View<'_>, findings: &mut Findings) {
+    for session in view.views("cells").iter().filter_map(|cell| cell.view(SESSION.name)) {
+        let ids = view.text("prompts").as_deref() == Some(TOKEN_IDS);
+        if ids && session.text("answers").and_then(|answers| Answers::from_id(&answers)) == Some(Answers::Model) {
+            let message = "what the model said is text, and prompts are sent as token ids";
+            let help = "use `answers: fixed`, or `prompts: text`";
+            let fault = Fault::new("conflicting-keys", message, help);
+            findings.error(&session.at("answers"), &session.key("answers"), fault);
         }
     }
 }

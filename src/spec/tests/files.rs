@@ -227,6 +227,53 @@ cells:
           tokens: 50
 ";
 
+const FULL_TALK: &str = "\
+servegate: 1
+kind: workload
+name: talk
+cells:
+  - name: t
+    concurrency: 2
+    requests: 50
+    prompt_tokens: 90
+    output_tokens: 9
+    session:
+      turns: 20
+      turn_tokens: 8
+      think:
+        log_normal:
+          median: 2s
+          sigma: 0.5
+          min: 1s
+          max: 9s
+      answers: model
+      tools:
+        calls: 3
+        tokens: 50
+        time:
+          uniform:
+            min: 100ms
+            max: 2s
+      branches:
+        after: 4
+        count: 2
+      max_context: 900
+";
+
+const FULL_TURNS: &str = "\
+servegate: 1
+kind: policy
+name: turns
+workload: talk.yaml
+checks:
+  - metric: error_rate
+    turn: 2-4
+    at_most: 1pp
+  - metric: error_rate
+    turn: 1
+    at_most: 1pp
+";
+
 const FULL_SLICES: &str = "\
 servegate: 1
 kind: policy
@@ -260,6 +307,7 @@ targets:
     tokenizer: llama/tokenizer.json
     protocol: http2
     proxy: http://proxy:3128
+    session_header: x-session-id
     restart:
       command:
         - ./restart.sh
@@ -421,6 +469,7 @@ fn every_value_of_a_target_arrives_as_it_was_written() {
     let config = read_config("servegate.yaml", FULL_CONFIG).unwrap().value;
     let target = &config.targets["staging"];
     assert_eq!((target.protocol, target.proxy.as_deref()), (HttpVersion::Http2, Some("http://proxy:3128")));
+    assert_eq!(target.session_header.as_deref(), Some("x-session-id"));
     assert_eq!(target.url, "https://staging.internal:8443/llm");
     assert_eq!(target.restart.as_ref().unwrap().command, ["./restart.sh", "--replicas", "1"]);
     assert_eq!(
@@ -489,7 +538,12 @@ fn meaning(kind: FileKind, text: &str) -> String {
             format!("{reading:?}")
         }
         FileKind::Policy => {
-            let of = if text.contains("name: slices") { FULL_MIX } else { FULL_WORKLOAD };
+            let named = |name: &str| text.contains(name);
+            let of = match (named("name: slices"), named("workload: talk.yaml")) {
+                (true, _) => FULL_MIX,
+                (false, true) => FULL_TALK,
+                (false, false) => FULL_WORKLOAD,
+            };
             format!("{:?}", read_policy("f", text).bind(&workload(of)))
         }
     }
@@ -521,6 +575,8 @@ fn every_key_of_every_schema_is_read() {
         (FileKind::Workload, FULL_CONTENT),
         (FileKind::Workload, FULL_TRACE),
         (FileKind::Workload, FULL_MIX),
+        (FileKind::Workload, FULL_TALK),
+        (FileKind::Policy, FULL_TURNS),
         (FileKind::Policy, FULL_POLICY),
         (FileKind::Policy, FULL_SLICES),
         (FileKind::Config, FULL_CONFIG),
@@ -600,10 +656,11 @@ fn value(kind: &Kind) -> String {
     }
 }
 
-const DOCS: [&str; 3] = [
+const DOCS: [&str; 4] = [
     include_str!("../../../docs/policies.md"),
     include_str!("../../../docs/workloads.md"),
     include_str!("../../../docs/targets.md"),
+    include_str!("../../../docs/sessions.md"),
 ];
 
 #[test]

@@ -101,6 +101,38 @@ fn malformed_classes_and_slices() {
 }
 
 #[test]
+fn what_is_wrong_with_sessions_is_found() {
+    let shaped =
+        |text: &str| format!("cells:\n  - {{name: c, requests: 50, prompt_tokens: 9, output_tokens: 9, {text}}}\n");
+    let talk = |keys: &str| shaped(&format!("concurrency: 1, session: {{{keys}}}"));
+    assert_found(
+        WORKLOAD,
+        &[
+            (&talk("turns: 4, turn_tokens: 9"), ""),
+            (&talk("turn_tokens: 9"), "5:90 missing-key cells[0].session.turns"),
+            (&talk("turns: 2000, turn_tokens: 9"), "5:98 out-of-range cells[0].session.turns"),
+            (&talk("turns: 4, turn_tokens: 9, think: 2"), "5:124 missing-unit cells[0].session.think"),
+            (&talk("turns: 4, turn_tokens: 9, think: {uniform: {min: 2s, max: 1s}}"), "5:134 impossible-range cells[0].session.think.uniform"),
+            (&talk("turns: 4, turn_tokens: 9, answers: own"), "5:126 unknown-value cells[0].session.answers"),
+            (&talk("turns: 4, turn_tokens: 9, branches: {after: 4, count: 2}"), "5:127 impossible-range cells[0].session.branches"),
+            (&talk("turns: 4, turn_tokens: 9, max_context: 10"), "5:130 impossible-range cells[0].session.max_context"),
+            (&shaped("concurrency: 1, session: {turns: 4, turn_tokens: 9}, phases: {cold: {requests: 2}}"), "5:126 conflicting-keys cells[0].phases"),
+            (&shaped("concurrency: 1, session: 4"), "5:90 wrong-type cells[0].session"),
+        ],
+    );
+    let check = |keys: &str| format!("checks:\n  - {{metric: ttft, statistic: p50, at_most: 5%, {keys}}}\n");
+    assert_found(
+        POLICY,
+        &[
+            (&check("turn: 1"), "6:3 no-error-rate? checks|6:5 impossible-check checks[0]"),
+            (&check("turn: 0"), "6:55 out-of-range checks[0].turn"),
+            (&check("turn: 2-1"), "6:55 out-of-range checks[0].turn"),
+            (&check("turn: [1, 2]"), "6:55 wrong-type checks[0].turn"),
+        ],
+    );
+}
+
+#[test]
 fn what_is_not_one_plain_yaml_document_is_refused_with_its_place() {
     let bomb = "servegate: 1\na: &a [x, x, x, x, x, x, x, x, x]\n".to_owned()
         + &('b'..='i').fold(String::new(), |text, c| {

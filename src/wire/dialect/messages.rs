@@ -104,3 +104,77 @@ fn anthropic(said: &Said, id: &str) -> Value {
 fn arguments(text: &str) -> Value {
     json!({ "query": text })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::names::Api;
+    use crate::wire::dialect::{self, Prompt, Template};
+
+    fn body(api: Api) -> Value {
+        let say = |by, text: &str| Said { by, text: text.to_owned() };
+        let said = [
+            say(Speaker::System, "rules"),
+            say(Speaker::User, "say \"hi\""),
+            say(Speaker::Call, "find it"),
+            say(Speaker::Tool, "found"),
+            say(Speaker::Assistant, "hi"),
+            say(Speaker::User, "more"),
+        ];
+        let dialect = dialect::of(api);
+        let template = Template::new(&dialect, "m", &serde_json::Map::new());
+        serde_json::from_slice(&template.body(Prompt::Talk(&said), 16, 5)).unwrap()
+    }
+
+    #[test]
+    fn a_conversation_is_messages_where_the_interface_has_them() {
+        let call = json!({ "id": "call_2", "type": "function", "function": { "name": "lookup", "arguments": "{\"query\":\"find it\"}" } });
+        assert_eq!(
+            body(Api::Chat)["messages"],
+            json!([
+                { "role": "system", "content": "rules" },
+                { "role": "user", "content": "say \"hi\"" },
+                { "role": "assistant", "content": "", "tool_calls": [call] },
+                { "role": "tool", "tool_call_id": "call_2", "content": "found" },
+                { "role": "assistant", "content": "hi" },
+                { "role": "user", "content": "more" },
+            ])
+        );
+        let anthropic = body(Api::Anthropic);
+        assert_eq!(anthropic["system"], "rules");
+        assert_eq!(
+            anthropic["messages"],
+            json!([
+                { "role": "user", "content": "say \"hi\"" },
+                { "role": "assistant", "content": [{ "type": "tool_use", "id": "call_1", "name": "lookup", "input": { "query": "find it" } }] },
+                { "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "call_1", "content": "found" }] },
+                { "role": "assistant", "content": "hi" },
+                { "role": "user", "content": "more" },
+            ])
+        );
+        assert_eq!(
+            body(Api::Responses)["input"].as_array().unwrap()[2..4],
+            [
+                json!({ "type": "function_call", "call_id": "call_2", "name": "lookup", "arguments": "{\"query\":\"find it\"}" }),
+                json!({ "type": "function_call_output", "call_id": "call_2", "output": "found" }),
+            ]
+        );
+        assert_eq!(
+            body(Api::OllamaChat)["messages"].as_array().unwrap()[2..4],
+            [
+                json!({ "role": "assistant", "content": "", "tool_calls": [{ "function": { "name": "lookup", "arguments": { "query": "find it" } } }] }),
+                json!({ "role": "tool", "tool_name": "lookup", "content": "found" }),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_interface_without_messages_gets_the_texts_one_after_the_other() {
+        let text = "rules say \"hi\" find it found hi more";
+        for (api, field) in [(Api::Completions, "prompt"), (Api::Tgi, "inputs"), (Api::Sglang, "text"), (Api::Triton, "text_input")] {
+            assert_eq!(body(api)[field], text, "{api}");
+        }
+        let with = Api::ALL.iter().filter(|api| dialect::of(**api).takes_messages());
+        assert_eq!(with.copied().collect::<Vec<_>>(), [Api::Chat, Api::Responses, Api::Anthropic, Api::OllamaChat]);
+    }
+}
