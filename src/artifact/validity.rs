@@ -11,7 +11,7 @@ use crate::base::names::Metric;
 use crate::base::units::Nanos;
 use crate::stats::error_rate::Count;
 use crate::stats::quantile::quantile;
-use crate::stats::steady::drift;
+use crate::stats::steady::drift_within;
 
 /// The share of the planned requests that must have been attempted.
 pub const LEAST_ATTEMPTED: f64 = 0.98;
@@ -51,7 +51,8 @@ pub struct CellValidity {
     pub send_lag_p99_ms: Option<f64>,
     /// What the send lag must stay below, in ms: the larger of 1 ms and 1 % of the median TTFT, at most 5 ms.
     pub send_lag_limit_ms: f64,
-    /// ln(median of the last third / median of the first third) of TTFT by due order; none with too few values.
+    /// ln(median of the last third / median of the first third) of TTFT by due order, within each turn
+    /// where there are sessions; none with too few values.
     pub ttft_drift: Option<f64>,
     /// The same of TPOT.
     pub tpot_drift: Option<f64>,
@@ -82,7 +83,7 @@ impl CellValidity {
         }
         let mut lags = own_lags(records, evidence);
         let median_ttft = quantile(&mut data.times(Metric::Ttft), 0.5).unwrap_or_default();
-        let steady = |metric| drift(&data.times(metric), timeout.as_ms());
+        let steady = |metric| drift_within(&data.times_by_turn(metric), timeout.as_ms());
         let window_us = evidence.window_end_us.saturating_sub(evidence.window_start_us);
         let counted = |by| records.iter().filter(|record| record.is_success() && record.tokens_from == by).count();
         let at_once = |record: &&&Record| record.first_content() == Some(record.due);
@@ -283,6 +284,25 @@ mod tests {
             of((0..300).map(|n| streamed(n, u64::from(n) * 10, if n < 150 { 40 } else { 80 }, 10, 5)).collect());
         assert!((found.ttft_drift.unwrap() - 2.0_f64.ln()).abs() < 1e-12);
         assert_eq!(found.tpot_drift, Some(0.0));
+    }
+
+    #[test]
+    fn the_turns_of_sessions_are_no_drift_and_a_drift_at_each_turn_is_one() {
+        let sessions = |slower: u64| {
+            of((0..300)
+                .map(|n| {
+                    // First turns come early, last ones late.
+                    let turns = [[1, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 4]][n as usize / 100];
+                    let turn = turns[n as usize % 4];
+                    let ttft = 20 * u64::from(turn) + if n < 150 { 0 } else { slower * u64::from(turn) };
+                    Record { turn: Some(turn), ..streamed(n, u64::from(n) * 10, ttft, 10, 5) }
+                })
+                .collect())
+        };
+        assert_eq!(sessions(0).ttft_drift, Some(0.0));
+        assert!((sessions(20).ttft_drift.unwrap() - 2.0_f64.ln()).abs() < 1e-12);
+        let all = of((0..300).map(|n| streamed(n, u64::from(n) * 10, 20 + 20 * u64::from(n / 100), 10, 5)).collect());
+        assert!(all.ttft_drift.unwrap() > 0.6, "without turns it is one");
     }
 
     #[test]

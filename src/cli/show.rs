@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::base::units::Nanos;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
 use crate::cli::terminal::Terminal;
 use crate::cli::tokenizer;
-use crate::base::units::Nanos;
 use crate::plan::prompt;
 use crate::plan::request::{PlannedCell, PlannedRequest, PromptRecipe};
 use crate::wire::tokenizer::Tokenizer;

@@ -132,7 +132,7 @@ pub(super) fn cell(name: &str, load: Load, warmup: u32, requests: u32) -> Planne
         warmup: list(warmup, 0, 0),
         requests: list(requests, 1, warmup),
         talk: None,
-            max_connections: None,
+        max_connections: None,
         timeout: Nanos::from_secs(60),
         stall_timeout: Nanos::from_secs(30),
     }

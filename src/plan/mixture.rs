@@ -112,7 +112,9 @@ mod tests {
     #[test]
     fn phases_have_the_classes_of_their_cell_and_a_part_is_found_by_class_and_length() {
         let cell = planned(&[("chat", 3), ("paper", 1)], "requests: 100");
-        let of = |class: Option<&str>, context| cell.numbers(&Slice { class: class.map(str::to_owned), context, turn: None });
+        let of = |class: Option<&str>, context| {
+            cell.numbers(&Slice { class: class.map(str::to_owned), context, turn: None })
+        };
         assert_eq!(of(None, None), None);
         assert_eq!(of(Some("chat"), None).unwrap().len(), 75);
         assert_eq!(of(Some("book"), None).unwrap().len(), 0);

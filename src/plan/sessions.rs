@@ -27,7 +27,8 @@ pub(super) fn requests(cell: &Cell, session: &Session, workload: &Workload) -> [
     let total = cell.warmup.saturating_add(cell.requests);
     // A session has at least one request: more arrivals are never needed.
     let mut due =
-        arrivals::due(cell.load, total, &mut Stream::named(workload.seed, &format!("arrivals/{}", cell.name))).into_iter();
+        arrivals::due(cell.load, total, &mut Stream::named(workload.seed, &format!("arrivals/{}", cell.name)))
+            .into_iter();
     let mut draw = |kind: &str, first: u32, sessions: u32, wanted: u32, slots: u32| {
         let mut drawn = Drawn::new(cell, session, workload, kind);
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
@@ -216,7 +217,10 @@ mod tests {
             }
             assert!(by_number.insert(request.number, request).is_none());
         }
-        assert_eq!(by_number.keys().copied().collect::<Vec<_>>(), (0..200 + u32::try_from(cell.warmup.len()).unwrap()).collect::<Vec<_>>());
+        assert_eq!(
+            by_number.keys().copied().collect::<Vec<_>>(),
+            (0..200 + u32::try_from(cell.warmup.len()).unwrap()).collect::<Vec<_>>()
+        );
         pauses.sort_unstable_by(f64::total_cmp);
         let median = pauses[pauses.len() / 2];
         assert!((1.6..2.5).contains(&median) && pauses[0] >= 0.5 && pauses[pauses.len() - 1] <= 10.0, "{median}");
@@ -235,7 +239,8 @@ mod tests {
         let cell = planned(CHAT);
         let planned = u32::try_from(cell.requests.len() + cell.warmup.len()).unwrap();
         let fillers: Vec<PlannedRequest> = (0..500).map(|n| cell.filler(n).unwrap()).collect();
-        let known: BTreeSet<u32> = cell.requests.iter().chain(&cell.warmup).map(|it| it.turn.unwrap().session).collect();
+        let known: BTreeSet<u32> =
+            cell.requests.iter().chain(&cell.warmup).map(|it| it.turn.unwrap().session).collect();
         for (n, filler) in fillers.iter().enumerate() {
             assert_eq!(filler.number, planned + u32::try_from(n).unwrap());
             let (turn, shape) = (filler.turn.unwrap(), &cell.requests[n % 200]);
@@ -280,9 +285,7 @@ mod tests {
         let said: Vec<&str> = (0..12).map(|place| talk.speaker(place).id()).collect();
         assert_eq!(
             said,
-            [
-                "system", "user", "call", "tool", "call", "tool", "assistant", "user", "call", "tool", "call", "tool"
-            ]
+            ["system", "user", "call", "tool", "call", "tool", "assistant", "user", "call", "tool", "call", "tool"]
         );
     }
 
@@ -298,7 +301,8 @@ mod tests {
 
     #[test]
     fn the_fingerprint_sees_what_a_session_is() {
-        let base = "    prompt_tokens: 100\n    requests: 40\n    concurrency: 2\n    session: {turns: 4, turn_tokens: 20";
+        let base =
+            "    prompt_tokens: 100\n    requests: 40\n    concurrency: 2\n    session: {turns: 4, turn_tokens: 20";
         let of = |more: &str| build(&workload(&format!("{base}{more}}}\n"))).fingerprint.to_string();
         let all = [
             "",

@@ -81,7 +81,9 @@ impl Talk {
         let again = |seed: u64| Stream::named(seed, &format!("filler/{round}")).bits();
         let parts = prompt.prefix.iter().enumerate().map(|(place, part)| match self.speaker(place) {
             Speaker::System => *part,
-            Speaker::User | Speaker::Assistant | Speaker::Call | Speaker::Tool => Part { seed: again(part.seed), ..*part },
+            Speaker::User | Speaker::Assistant | Speaker::Call | Speaker::Tool => {
+                Part { seed: again(part.seed), ..*part }
+            }
         });
         PromptRecipe { seed: again(prompt.seed), prefix: parts.collect(), ..prompt.clone() }
     }

@@ -233,7 +233,11 @@ fn session_header(view: &View<'_>, findings: &mut Findings) -> Option<String> {
     if OWN_HEADERS.contains(&name.as_str()) {
         let message = format!("the header {} means something else", quote(&name));
         let help = "write the header that the router keeps sessions by";
-        findings.error(&view.at("session_header"), &view.key("session_header"), Fault::new("reserved-key", message, help));
+        findings.error(
+            &view.at("session_header"),
+            &view.key("session_header"),
+            Fault::new("reserved-key", message, help),
+        );
     }
     Some(name)
 }

@@ -99,8 +99,13 @@ impl Load {
     pub fn rate(self) -> f64 {
         match self {
             Self::Closed { .. } | Self::Idle { .. } | Self::Trace => 0.0,
-            Self::Poisson { rate } | Self::Constant { rate } | Self::Gamma { rate, .. } | Self::Ramp { from: rate, .. } => rate,
-            Self::Bursts { rate, every, burst: Burst::Requests(requests) } => rate + f64::from(requests) / every.as_secs(),
+            Self::Poisson { rate }
+            | Self::Constant { rate }
+            | Self::Gamma { rate, .. }
+            | Self::Ramp { from: rate, .. } => rate,
+            Self::Bursts { rate, every, burst: Burst::Requests(requests) } => {
+                rate + f64::from(requests) / every.as_secs()
+            }
             Self::Bursts { rate, every, burst: Burst::Rate { rate: high, length } } => {
                 (rate * every.since(length).as_secs() + high * length.as_secs()) / every.as_secs()
             }

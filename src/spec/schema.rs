@@ -101,7 +101,9 @@ pub(super) fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> 
         Kind::CellRate { .. } => patterned(pattern::CELL_RATE),
         Kind::Objective => patterned(pattern::OBJECTIVE),
         Kind::Context => patterned(pattern::CONTEXT),
-        Kind::Turns => json!({ "type": ["integer", "string"], "minimum": 1, "maximum": MOST_TURNS, "pattern": pattern::TURNS }),
+        Kind::Turns => {
+            json!({ "type": ["integer", "string"], "minimum": 1, "maximum": MOST_TURNS, "pattern": pattern::TURNS })
+        }
         Kind::Set(item) => {
             json!({ "type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "uniqueItems": true, "items": kind_schema(item, definitions) })
         }

@@ -146,7 +146,12 @@ static LOG_NORMAL: Object = Object {
     doc: "Times whose logarithm is normal.",
     one_of: &[],
     fields: &[
-        Field { name: "median", kind: TIME, need: Need::Required, doc: "the median before the distribution is truncated" },
+        Field {
+            name: "median",
+            kind: TIME,
+            need: Need::Required,
+            doc: "the median before the distribution is truncated",
+        },
         Field {
             name: "sigma",
             kind: Kind::Number { min: 0.01, max: 3.0 },
@@ -192,9 +197,8 @@ pub(super) fn session(view: &View<'_>, class: Option<&Class>, findings: &mut Fin
         let message = format!("{} turns are more than the {MOST_TURNS} allowed", turns.most());
         error("turns", "out-of-range", message, "make sessions shorter");
     }
-    let branches = branches.and_then(|branches| {
-        Some(Branches { after: branches.count("after")?, count: branches.count("count")? })
-    });
+    let branches = branches
+        .and_then(|branches| Some(Branches { after: branches.count("after")?, count: branches.count("count")? }));
     if let Some(Branches { after, .. }) = branches
         && after >= turns.most()
     {
@@ -204,7 +208,12 @@ pub(super) fn session(view: &View<'_>, class: Option<&Class>, findings: &mut Fin
     let first = class.map_or(0, |class| class.prompt_tokens.most().saturating_add(class.output_tokens.most()));
     if first > max_context {
         let message = format!("a first turn may have {first} tokens, its answer included");
-        error("max_context", "impossible-range", message, "raise it, or make `prompt_tokens` and `output_tokens` shorter");
+        error(
+            "max_context",
+            "impossible-range",
+            message,
+            "raise it, or make `prompt_tokens` and `output_tokens` shorter",
+        );
     }
     let answers = session.text("answers").as_deref().and_then(Answers::from_id)?;
     right.then_some(Some(Session {

@@ -102,13 +102,21 @@ pub(super) fn turns(text: &str) -> Result<Turns, Fault> {
         Some((from, to)) => number(from).zip(number(to)).map(|(from, to)| Turns { from, to }),
     };
     let turns = turns.ok_or_else(|| Fault::new("wrong-type", format!("{} is no range of turns", quote(text)), help))?;
-    if turns.from == 0 || turns.from > turns.to || turns.from > MOST_TURNS || (turns.to > MOST_TURNS && turns.to != u32::MAX) {
+    if turns.from == 0
+        || turns.from > turns.to
+        || turns.from > MOST_TURNS
+        || (turns.to > MOST_TURNS && turns.to != u32::MAX)
+    {
         let message = format!("no session has the turns {}", quote(text));
         return Err(Fault::new("out-of-range", message, format!("{help}; turns count from 1 to {MOST_TURNS}")));
     }
     if turns.to_string() != text {
         let message = format!("{} is written `{turns}`", quote(text));
-        return Err(Fault::new("out-of-range", message, format!("write `{turns}`: a range has one name in the reports")));
+        return Err(Fault::new(
+            "out-of-range",
+            message,
+            format!("write `{turns}`: a range has one name in the reports"),
+        ));
     }
     Ok(turns)
 }

@@ -1,6 +1,8 @@
 //! Whether the runs of a side were in a steady state: a warm-up, a heating device or a growing queue shows as a
 //! drift between the first and the last third of each run.
 
+use std::collections::BTreeMap;
+
 use crate::stats::quantile::quantile;
 use crate::stats::sample::{SD_FLOOR, df, mean, real, sum_of_squares};
 use crate::stats::student;
@@ -34,6 +36,29 @@ pub fn drift(values: &[f64], time_out: f64) -> Option<f64> {
     Some((last / first).ln()).filter(|drift| drift.is_finite())
 }
 
+/// The drift of one run whose values are of several kinds that come more often early or late, as the turns of sessions do:
+/// that of [`drift`] within each kind, between the same thirds of the run, weighted by the fewer of its values in the two
+/// thirds. Values of one kind have the drift of [`drift`].
+pub fn drift_within<K: Ord>(values: &[(K, f64)], time_out: f64) -> Option<f64> {
+    let third = values.len().div_euclid(3);
+    let mut kinds: BTreeMap<&K, [Vec<f64>; 2]> = BTreeMap::new();
+    for (place, part) in [values.get(..third)?, values.get(values.len() - third..)?].into_iter().enumerate() {
+        for (kind, value) in part {
+            kinds.entry(kind).or_default().get_mut(place)?.push(value.min(time_out));
+        }
+    }
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for [mut first, mut last] in kinds.into_values() {
+        let weight = real(first.len().min(last.len()));
+        let medians = quantile(&mut first, 0.5).zip(quantile(&mut last, 0.5)).filter(|_| weight > 0.0);
+        if let Some((first, last)) = medians {
+            sum += weight * (last / first).ln();
+            weights += weight;
+        }
+    }
+    Some(sum / weights).filter(|drift| drift.is_finite())
+}
+
 /// Tests the drifts of a side's runs against half the relative `margin` of the check. `None` for fewer than three
 /// runs, which show nothing.
 pub fn steadiness(drifts: &[f64], margin: f64) -> Option<Steadiness> {
@@ -62,6 +87,34 @@ mod tests {
         assert!((found - 2.1_f64.ln()).abs() < 1e-12, "{found}");
         assert_eq!(drift(&[1.0, 2.0], 30.0), None);
         assert_eq!(drift(&[0.0, 2.0, 2.0], 30.0), None);
+    }
+
+    #[test]
+    fn kinds_that_come_early_or_late_are_no_drift() {
+        let values = [10.0, 10.0, 11.0, 50.0, 1.0, 12.0, 12.0, f64::INFINITY];
+        let one_kind: Vec<((), f64)> = values.iter().map(|value| ((), *value)).collect();
+        assert_eq!(drift_within(&one_kind, 30.0), drift(&values, 30.0));
+        // Kind 1 early, kind 2 late, and no slower: a third of 4 values.
+        let mut kinds = vec![
+            (1, 5.0),
+            (1, 5.0),
+            (1, 5.0),
+            (2, 9.0),
+            (1, 5.0),
+            (2, 9.0),
+            (1, 5.0),
+            (2, 9.0),
+            (2, 9.0),
+            (1, 5.0),
+            (2, 9.0),
+            (2, 9.0),
+        ];
+        assert_eq!(drift_within(&kinds, 30.0), Some(0.0));
+        kinds[9].1 = 10.0;
+        // Kind 1: 5 to 10 with weight 1; kind 2: no change with weight 1.
+        assert!((drift_within(&kinds, 30.0).unwrap() - 2.0_f64.ln() / 2.0).abs() < 1e-12);
+        assert_eq!(drift_within(&[(1, 5.0), (1, 5.0), (2, 9.0)], 30.0), None, "no kind is in both");
+        assert_eq!(drift_within::<()>(&[], 30.0), None);
     }
 
     #[test]

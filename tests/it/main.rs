@@ -34,6 +34,7 @@ mod restart;
 mod resume;
 mod secrets;
 mod selfcheck;
+mod sessions;
 mod slices;
 mod stored;
 mod support;

@@ -290,7 +290,7 @@ pub(crate) fn scripted(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'st
     url
 }
 
-/// Reads one request; gives its head.
+/// Reads one request; gives its head and its body.
 fn request(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
@@ -302,7 +302,8 @@ fn request(stream: &mut TcpStream) -> Option<String> {
                 name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
             });
             if body.len() >= length.unwrap_or(0) {
-                return Some(head.to_owned());
+                // The head ends at the first empty line.
+                return Some(text);
             }
         }
         let count = stream.read(&mut buffer).ok().filter(|count| *count > 0)?;

@@ -67,6 +67,12 @@ impl<'r> CellData<'r> {
         }
     }
 
+    /// The same with the turn of each request in its session; none where it has no session.
+    pub fn times_by_turn(&self, metric: Metric) -> Vec<(Option<u32>, f64)> {
+        let Definition::Request(time) = definition(metric) else { return Vec::new() };
+        self.records.iter().filter_map(|record| Some((record.turn, value(record, time)?))).collect()
+    }
+
     /// The records, in the order they were due.
     pub fn records(&self) -> &[&'r Record] {
         &self.records
@@ -127,7 +133,11 @@ impl<'r> CellData<'r> {
     }
 
     fn request_times(&self, time: fn(&Record) -> Option<f64>) -> Vec<f64> {
-        let value = |record: &&Record| if record.is_success() { time(record) } else { Some(f64::INFINITY) };
-        self.records.iter().filter_map(value).collect()
+        self.records.iter().filter_map(|record| value(record, time)).collect()
     }
+}
+
+/// `+inf` for a failed request; none where its answer does not define the time.
+fn value(record: &Record, time: fn(&Record) -> Option<f64>) -> Option<f64> {
+    if record.is_success() { time(record) } else { Some(f64::INFINITY) }
 }

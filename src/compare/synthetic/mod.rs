@@ -151,7 +151,7 @@ fn plan(requests: u32) -> Plan {
         requests: (0..requests).map(request).collect(),
         warmup: vec![],
         talk: None,
-            max_connections: None,
+        max_connections: None,
         timeout: Nanos::from_secs(30),
         stall_timeout: Nanos::from_secs(10),
     };

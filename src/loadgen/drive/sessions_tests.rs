@@ -30,7 +30,8 @@ fn driven(cell: &PlannedCell) -> (BTreeMap<usize, (Nanos, Nanos)>, Vec<u32>, Scr
     });
     assert_eq!(end.stop, None);
     let took = |id: u64| Nanos::from_millis(300 + id * 7 % 90);
-    let spans = transport.log.iter().map(|(at, id, due, _)| (Place::of(*id).place, (*due, (*due).max(*at) + took(*id))));
+    let spans =
+        transport.log.iter().map(|(at, id, due, _)| (Place::of(*id).place, (*due, (*due).max(*at) + took(*id))));
     (spans.collect(), ended, transport)
 }
 
@@ -60,9 +61,8 @@ fn a_turn_is_due_when_its_pause_after_the_answer_is_over_and_never_earlier() {
 
 #[test]
 fn a_slot_is_one_sessions_until_its_last_answer() {
-    let cell = planned(
-        "    concurrency: 4\n    requests: 100\n    session: {turns: 5, turn_tokens: 30, think: 500ms}\n",
-    );
+    let cell =
+        planned("    concurrency: 4\n    requests: 100\n    session: {turns: 5, turn_tokens: 30, think: 500ms}\n");
     let (spans, ..) = driven(&cell);
     // Sessions under way: from the first due instant to the last end.
     let mut sessions: BTreeMap<u32, (Nanos, Nanos)> = BTreeMap::new();
@@ -82,7 +82,8 @@ fn a_slot_is_one_sessions_until_its_last_answer() {
     // They are out of step: the first sessions have other numbers of turns left.
     let begun: Vec<usize> = (0..4)
         .map(|slot| {
-            let number = cell.warmup.iter().filter_map(|request| request.turn).map(|turn| turn.session).min().unwrap() + slot;
+            let number =
+                cell.warmup.iter().filter_map(|request| request.turn).map(|turn| turn.session).min().unwrap() + slot;
             cell.warmup.iter().filter(|request| request.turn.unwrap().session == number).count()
         })
         .collect();
@@ -95,7 +96,8 @@ fn branches_go_on_at_once_and_their_session_ends_with_the_last_of_them() {
         "    concurrency: 1\n    requests: 14\n    warmup: 0\n    session: {turns: 4, turn_tokens: 30, branches: {after: 2, count: 3}}\n",
     );
     let (spans, ..) = driven(&cell);
-    let turns: Vec<(u32, u32)> = cell.requests.iter().map(|it| (it.turn.unwrap().session, it.turn.unwrap().turn)).collect();
+    let turns: Vec<(u32, u32)> =
+        cell.requests.iter().map(|it| (it.turn.unwrap().session, it.turn.unwrap().turn)).collect();
     assert_eq!(turns[..9], [(0, 1), (0, 2), (0, 3), (0, 3), (0, 3), (0, 4), (0, 4), (0, 4), (1, 1)]);
     let end = spans[&1].1;
     assert_eq!([spans[&2].0, spans[&3].0, spans[&4].0], [end; 3]);

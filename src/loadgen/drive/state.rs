@@ -265,7 +265,9 @@ impl<'p, 't> State<'p, 't> {
         let pause = turns.map(|turn| turn.pause).max().unwrap_or_default();
         let busy = match *load {
             // In the worst case one session after the other holds the last slot.
-            _ if talk.is_some() => self.last_due() + Nanos((*timeout + pause).0.saturating_mul(to_u64(warmup.len() + requests.len()))),
+            _ if talk.is_some() => {
+                self.last_due() + Nanos((*timeout + pause).0.saturating_mul(to_u64(warmup.len() + requests.len())))
+            }
             Load::Closed { .. } => RAMP_LIMIT + times(*timeout),
             Load::Idle { pause } => times(*timeout + pause),
             Load::Poisson { .. }

@@ -112,11 +112,20 @@ fn what_is_wrong_with_sessions_is_found() {
             (&talk("turn_tokens: 9"), "5:90 missing-key cells[0].session.turns"),
             (&talk("turns: 2000, turn_tokens: 9"), "5:98 out-of-range cells[0].session.turns"),
             (&talk("turns: 4, turn_tokens: 9, think: 2"), "5:124 missing-unit cells[0].session.think"),
-            (&talk("turns: 4, turn_tokens: 9, think: {uniform: {min: 2s, max: 1s}}"), "5:134 impossible-range cells[0].session.think.uniform"),
+            (
+                &talk("turns: 4, turn_tokens: 9, think: {uniform: {min: 2s, max: 1s}}"),
+                "5:134 impossible-range cells[0].session.think.uniform",
+            ),
             (&talk("turns: 4, turn_tokens: 9, answers: own"), "5:126 unknown-value cells[0].session.answers"),
-            (&talk("turns: 4, turn_tokens: 9, branches: {after: 4, count: 2}"), "5:127 impossible-range cells[0].session.branches"),
+            (
+                &talk("turns: 4, turn_tokens: 9, branches: {after: 4, count: 2}"),
+                "5:127 impossible-range cells[0].session.branches",
+            ),
             (&talk("turns: 4, turn_tokens: 9, max_context: 10"), "5:130 impossible-range cells[0].session.max_context"),
-            (&shaped("concurrency: 1, session: {turns: 4, turn_tokens: 9}, phases: {cold: {requests: 2}}"), "5:126 conflicting-keys cells[0].phases"),
+            (
+                &shaped("concurrency: 1, session: {turns: 4, turn_tokens: 9}, phases: {cold: {requests: 2}}"),
+                "5:126 conflicting-keys cells[0].phases",
+            ),
             (&shaped("concurrency: 1, session: 4"), "5:90 wrong-type cells[0].session"),
         ],
     );

@@ -201,8 +201,14 @@ mod tests {
     /// Forty requests of 90 words, 30 of them shared; the server counts 100 tokens a prompt.
     fn cell() -> PlannedCell {
         let prompt = PromptRecipe { seed: 1, words: 90, prefix: vec![Part { seed: 2, words: 30 }], form: Form::Words };
-        let request =
-            |number| PlannedRequest { number, class: None, prompt: prompt.clone(), output_tokens: 50, due: None, turn: None };
+        let request = |number| PlannedRequest {
+            number,
+            class: None,
+            prompt: prompt.clone(),
+            output_tokens: 50,
+            due: None,
+            turn: None,
+        };
         PlannedCell {
             phase: Phase::Steady,
             talk: None,

@@ -41,7 +41,8 @@ impl Talk {
 
 fn each(said: &[Said], message: fn(&Said, &str) -> Value) -> Value {
     // A call and its result have one id: results come right after the calls.
-    let id = |(place, said): (usize, &Said)| format!("call_{}", place.saturating_sub(usize::from(said.by == Speaker::Tool)));
+    let id =
+        |(place, said): (usize, &Said)| format!("call_{}", place.saturating_sub(usize::from(said.by == Speaker::Tool)));
     said.iter().enumerate().map(|(place, said)| message(said, &id((place, said)))).collect()
 }
 
@@ -171,7 +172,9 @@ mod tests {
     #[test]
     fn an_interface_without_messages_gets_the_texts_one_after_the_other() {
         let text = "rules say \"hi\" find it found hi more";
-        for (api, field) in [(Api::Completions, "prompt"), (Api::Tgi, "inputs"), (Api::Sglang, "text"), (Api::Triton, "text_input")] {
+        for (api, field) in
+            [(Api::Completions, "prompt"), (Api::Tgi, "inputs"), (Api::Sglang, "text"), (Api::Triton, "text_input")]
+        {
             assert_eq!(body(api)[field], text, "{api}");
         }
         let with = Api::ALL.iter().filter(|api| dialect::of(**api).takes_messages());

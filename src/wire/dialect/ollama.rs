@@ -6,18 +6,14 @@ use serde::de::IgnoredAny;
 
 use crate::wire::dialect::answer::{Answer, Counts, Problem, Said, count};
 use crate::wire::dialect::body::{Nested, Shape};
-use crate::wire::dialect::messages::Talk;
 use crate::wire::dialect::field::{Count, Text, either, text};
+use crate::wire::dialect::messages::Talk;
 use crate::wire::dialect::{Dialect, End, Framing, Path};
 
 /// The chat. The prompt is one user message.
 pub(super) const CHAT: Dialect = Dialect {
     path: Path::Fixed("/api/chat"),
-    shape: &Shape {
-        prompt: ("messages", r#"[{"role":"user","content":"#, "}]"),
-        talk: Some(Talk::Ollama),
-        ..SHAPE
-    },
+    shape: &Shape { prompt: ("messages", r#"[{"role":"user","content":"#, "}]"), talk: Some(Talk::Ollama), ..SHAPE },
     framing: Framing::Lines,
     end: End::Own("done: true"),
     read,

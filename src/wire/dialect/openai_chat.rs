@@ -5,9 +5,9 @@ use serde::de::IgnoredAny;
 
 use crate::wire::dialect::answer::{Answer, Problem, Said};
 use crate::wire::dialect::body::Shape;
-use crate::wire::dialect::messages::Talk;
 use crate::wire::dialect::chunk::{Choice, Chunk, listed};
 use crate::wire::dialect::field::{Count, Listed, Text, either, text};
+use crate::wire::dialect::messages::Talk;
 use crate::wire::dialect::parts::Content;
 use crate::wire::dialect::{Dialect, End, Framing, Path};
 

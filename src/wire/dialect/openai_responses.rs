@@ -6,8 +6,8 @@ use serde::de::IgnoredAny;
 
 use crate::wire::dialect::answer::{Answer, Counts, Problem, Said, Told, count};
 use crate::wire::dialect::body::Shape;
-use crate::wire::dialect::messages::Talk;
 use crate::wire::dialect::field::{Count, Listed, Text, text};
+use crate::wire::dialect::messages::Talk;
 use crate::wire::dialect::{Dialect, End, Framing, Path};
 
 /// The dialect. The prompt is the whole input; nothing is kept on the server.
