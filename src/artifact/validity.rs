@@ -292,8 +292,9 @@ mod tests {
             of((0..300)
                 .map(|n| {
                     // First turns come early, last ones late.
-                    let turns = [[1, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 4]][n as usize / 100];
-                    let turn = turns[n as usize % 4];
+                    let turns =
+                        [[1, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 4]][usize::from(n >= 100) + usize::from(n >= 200)];
+                    let turn = turns[usize::try_from(n % 4).unwrap()];
                     let ttft = 20 * u64::from(turn) + if n < 150 { 0 } else { slower * u64::from(turn) };
                     Record { turn: Some(turn), ..streamed(n, u64::from(n) * 10, ttft, 10, 5) }
                 })
@@ -301,7 +302,8 @@ mod tests {
         };
         assert_eq!(sessions(0).ttft_drift, Some(0.0));
         assert!((sessions(20).ttft_drift.unwrap() - 2.0_f64.ln()).abs() < 1e-12);
-        let all = of((0..300).map(|n| streamed(n, u64::from(n) * 10, 20 + 20 * u64::from(n / 100), 10, 5)).collect());
+        let all =
+            of((0..300).map(|n| streamed(n, u64::from(n) * 10, 20 + if n < 200 { 0 } else { 40 }, 10, 5)).collect());
         assert!(all.ttft_drift.unwrap() > 0.6, "without turns it is one");
     }
 

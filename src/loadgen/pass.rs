@@ -20,6 +20,7 @@ use crate::loadgen::event::Event;
 use crate::loadgen::host::Look;
 use crate::loadgen::window::Window;
 use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::plan::talk::Talk;
 use crate::wire::transport::{Exchange, SelfReport, StampSource, Transport};
 
 /// Exchanges that wait to be decoded; beyond it the load generator waits and says so.
@@ -195,7 +196,7 @@ fn visit<'p>(
             ControlFlow::Continue(())
         }
         Step::Ended(phase, request, exchange) => {
-            if phase.talk.is_some_and(|talk| talk.goes_on_from_answers()) {
+            if phase.talk.is_some_and(Talk::goes_on_from_answers) {
                 note(request, &exchange);
             }
             let seen = phases.entry(&phase.name).or_default();

@@ -110,7 +110,7 @@ impl<'a> Drawn<'a> {
             });
             let due = due.filter(|_| turn.is_some_and(|turn| turn.after.is_none()));
             let number = number(request.number).unwrap_or(place.number);
-            self.planned.push(PlannedRequest { number, turn, due, ..request });
+            self.planned.push(PlannedRequest { number, due, turn, ..request });
         }
     }
 
@@ -168,9 +168,10 @@ mod tests {
 
     use super::*;
     use crate::base::said::Speaker;
-    use crate::plan::request::PlannedCell;
+    use crate::plan::request::{PlannedCell, PromptRecipe};
     use crate::plan::{build, prompt};
     use crate::spec::read_workload;
+    use crate::spec::session::Answers;
 
     fn workload(keys: &str) -> Workload {
         let text = format!(
@@ -192,7 +193,7 @@ mod tests {
 ";
 
     /// Words of the texts of a prompt, part by part.
-    fn words(prompt: &crate::plan::request::PromptRecipe) -> Vec<String> {
+    fn words(prompt: &PromptRecipe) -> Vec<String> {
         prompt.apart().map(|part| prompt::text(&part)).collect()
     }
 
@@ -222,7 +223,7 @@ mod tests {
             (0..200 + u32::try_from(cell.warmup.len()).unwrap()).collect::<Vec<_>>()
         );
         pauses.sort_unstable_by(f64::total_cmp);
-        let median = pauses[pauses.len() / 2];
+        let median = pauses[pauses.len() >> 1];
         assert!((1.6..2.5).contains(&median) && pauses[0] >= 0.5 && pauses[pauses.len() - 1] <= 10.0, "{median}");
         // Sessions share one of two system prompts, and nothing else.
         let firsts: BTreeSet<String> = cell.requests.iter().map(|it| words(&it.prompt).remove(0)).collect();
@@ -281,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_user_speaks_again_after_so_many_tools() {
-        let talk = Talk { has_system: true, tool_calls: 2, answers: crate::spec::session::Answers::Fixed };
+        let talk = Talk { has_system: true, tool_calls: 2, answers: Answers::Fixed };
         let said: Vec<&str> = (0..12).map(|place| talk.speaker(place).id()).collect();
         assert_eq!(
             said,

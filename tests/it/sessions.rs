@@ -22,9 +22,12 @@ fn talk(keys: &str) -> String {
     )
 }
 
+/// The session of each request, and its messages.
+type Requests = Vec<(String, Vec<Value>)>;
+
 /// A server that says how many messages it was sent, and what it got: the session of each request, and its messages.
-fn listener() -> (String, Arc<Mutex<Vec<(String, Vec<Value>)>>>) {
-    let seen: Arc<Mutex<Vec<(String, Vec<Value>)>>> = Arc::default();
+fn listener() -> (String, Arc<Mutex<Requests>>) {
+    let seen: Arc<Mutex<Requests>> = Arc::default();
     let kept = Arc::clone(&seen);
     let url = scripted(move |request, stream| {
         if method(request) == "GET" {
@@ -51,7 +54,7 @@ fn listener() -> (String, Arc<Mutex<Vec<(String, Vec<Value>)>>>) {
 }
 
 /// The messages of each session in the order in which they were sent.
-fn conversations(seen: &Mutex<Vec<(String, Vec<Value>)>>) -> BTreeMap<String, Vec<Vec<Value>>> {
+fn conversations(seen: &Mutex<Requests>) -> BTreeMap<String, Vec<Vec<Value>>> {
     let mut all: BTreeMap<String, Vec<Vec<Value>>> = BTreeMap::new();
     for (session, messages) in seen.lock().unwrap().iter() {
         all.entry(session.clone()).or_default().push(messages.clone());
@@ -127,7 +130,9 @@ fn judged(candidate: &[&str]) -> BTreeMap<String, String> {
     scene.write("p.yaml", &shipped("agent.yaml").replace("workloads/agent.yaml", "w.yaml"));
     let engine = |settings: &[&str]| {
         let mut profile = Profile::h100_8b();
-        settings.iter().for_each(|setting| profile.set(setting).unwrap());
+        for setting in settings {
+            profile.set(setting).unwrap();
+        }
         Deployment::new(profile, Noise::OFF)
     };
     let session = |name, side| Session { name, release: name, side, step_ms: 0.0 };
@@ -142,16 +147,16 @@ fn judged(candidate: &[&str]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn what_long_contexts_cost_is_found_at_later_turns_and_as_a_slope() {
+fn what_long_contexts_cost_is_found_at_later_turns() {
     let same = judged(&[]);
-    // From some hundred requests a run it cannot be shown of a part that one in a hundred more fails.
-    let open = |id: &str| id.starts_with("error_rate@agent:");
-    assert!(same.iter().all(|(id, verdict)| verdict == "pass" || open(id)), "{same:?}");
+    assert!(same.values().all(|verdict| verdict != "fail"), "{same:?}");
+    for id in ["ttft.p50@agent:turn=2-", "ttft_slope@agent", "tpot.p50@agent:context=32k-"] {
+        assert_eq!(same[id], "pass", "{same:?}");
+    }
     // A tokeniser that takes 16 us more a token.
     let slow = judged(&["tokenise_us=17.25"]);
-    for id in ["ttft.p50@agent:turn=2-", "ttft_slope@agent"] {
-        assert_eq!(slow[id], "fail", "{slow:?}");
-    }
+    assert_eq!(slow["ttft.p50@agent:turn=2-"], "fail", "{slow:?}");
+    assert_ne!(slow["ttft_slope@agent"], "pass", "{slow:?}");
     assert_eq!(slow["tpot.p50@agent:context=32k-"], "pass", "{slow:?}");
 }
 

@@ -206,12 +206,11 @@ impl<'p, 't> State<'p, 't> {
     /// The message at a place: warm-up, measured, fillers.
     pub(super) fn compose(&self, place: usize) -> Option<Composed<'p>> {
         let phase = self.phase()?;
-        let message = match self.planned(place) {
-            Some(request) => (self.compose)(phase, request),
-            None => {
-                let number = place.checked_sub(phase.warmup.len() + phase.requests.len())?;
-                (self.compose)(phase, &phase.filler(to_u32(number))?)
-            }
+        let message = if let Some(request) = self.planned(place) {
+            (self.compose)(phase, request)
+        } else {
+            let number = place.checked_sub(phase.warmup.len() + phase.requests.len())?;
+            (self.compose)(phase, &phase.filler(to_u32(number))?)
         };
         let id = Place { phase: self.shown.len().saturating_sub(1), place }.id();
         Some(Composed { id, measured: self.measured(place), message })
@@ -304,20 +303,17 @@ impl<'p, 't> State<'p, 't> {
         let took = exchange.end.since(exchange.sent);
         let mean = self.time_in_system.map_or(took.0, |mean| mean.0.saturating_mul(7).saturating_add(took.0) >> 3);
         self.time_in_system = Some(Nanos(mean));
-        match self.in_flight.remove(&exchange.id).flatten() {
-            Some(Flight { phase, request, .. }) => {
-                if let Some(shown) = self.shown.get_mut(phase) {
-                    self.measuring = self.measuring.saturating_sub(1);
-                    shown.ended += 1;
-                    shown.window_end = shown.window_end.max(exchange.end);
-                    self.ended = Some((phase, Some(request), exchange));
-                }
+        if let Some(Flight { phase, request, .. }) = self.in_flight.remove(&exchange.id).flatten() {
+            if let Some(shown) = self.shown.get_mut(phase) {
+                self.measuring = self.measuring.saturating_sub(1);
+                shown.ended += 1;
+                shown.window_end = shown.window_end.max(exchange.end);
+                self.ended = Some((phase, Some(request), exchange));
             }
-            None => {
-                let phase = Place::of(exchange.id).phase;
-                let talk = self.shown.get(phase).and_then(|shown| shown.phase.talk);
-                self.ended = talk.filter(|talk| talk.goes_on_from_answers()).map(|_talk| (phase, None, exchange));
-            }
+        } else {
+            let phase = Place::of(exchange.id).phase;
+            let talk = self.shown.get(phase).and_then(|shown| shown.phase.talk);
+            self.ended = talk.filter(|talk| talk.goes_on_from_answers()).map(|_talk| (phase, None, exchange));
         }
         down.map_or(Ok(()), Err)
     }

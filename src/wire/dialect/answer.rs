@@ -59,7 +59,7 @@ pub(super) struct Answer {
     /// The text itself, its first bytes.
     pub(super) said: String,
     /// Where in `said` the answer begins behind the reasoning.
-    pub(super) answer_from: usize,
+    pub(super) thought_to: usize,
     /// Reasoning text came.
     pub(super) reasoned: bool,
     /// The event holds a piece of the answer itself, and not of the reasoning before it.
@@ -100,7 +100,7 @@ impl Answer {
     pub(super) fn say(&mut self, said: &Said<'_>) -> bool {
         self.add_text(said.reasoning);
         if !said.reasoning.is_empty() {
-            self.answer_from = self.said.len();
+            self.thought_to = self.said.len();
         }
         self.add_text(said.answer);
         self.reasoned |= !said.reasoning.is_empty();

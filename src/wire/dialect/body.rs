@@ -162,15 +162,16 @@ impl Template {
                 out.push_str(&Value::from(text).to_string());
                 out.push_str(after);
             }
-            (Prompt::Talk(said), Some((name, before, after)), _) => match self.talk {
-                Some(talk) => talk.fields(said).iter().for_each(|(name, value)| field(out, name, &value.to_string())),
-                None => {
-                    let texts: Vec<&str> = said.iter().map(|said| said.text.as_str()).collect();
-                    field(out, name, before);
-                    out.push_str(&Value::from(texts.join(" ")).to_string());
-                    out.push_str(after);
+            (Prompt::Talk(said), Some((name, before, after)), _) => {
+                if let Some(talk) = self.talk {
+                    talk.fields(said).iter().for_each(|(name, value)| field(out, name, &value.to_string()));
+                    return;
                 }
-            },
+                let texts: Vec<&str> = said.iter().map(|said| said.text.as_str()).collect();
+                field(out, name, before);
+                out.push_str(&Value::from(texts.join(" ")).to_string());
+                out.push_str(after);
+            }
             (Prompt::Ids(ids), _, Some(name)) => {
                 let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
                 field(out, name, &format!("[{}]", list.join(",")));

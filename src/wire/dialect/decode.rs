@@ -54,7 +54,7 @@ impl Dialect {
             ended,
             text: answer.text.finish(),
             text_bytes: answer.text_bytes,
-            answer_from: answer.answer_from,
+            answer_from: answer.thought_to,
             said: answer.said,
             outcome: finding.outcome,
             detail: finding.detail,
