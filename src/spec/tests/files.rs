@@ -138,6 +138,8 @@ cells:
             rate: 40/s
             for: 2s
         requests: 52
+      soak:
+        requests: 55
       idle:
         pause: 30s
         requests: 53
@@ -446,6 +448,7 @@ fn loads_and_phases_arrive_as_they_were_written() {
         ("line/idle", Phase::Idle, Load::Idle { pause: secs(30) }, 53, 0),
         ("line/burst", Phase::Burst, high, 52, 0),
         ("line/recovery", Phase::Recovery, few, 51, 0),
+        ("line/soak", Phase::Soak, few, 55, 0),
         ("closed", Phase::Steady, Load::OnOff { rate: 20.0, on: secs(5), off: secs(10) }, 50, 20),
         ("closed/burst", Phase::Burst, Load::Closed { concurrency: 9 }, 54, 0),
     ];
