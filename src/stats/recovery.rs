@@ -53,8 +53,8 @@ mod tests {
     #[test]
     fn a_few_odd_values_move_nothing_and_a_lull_is_no_recovery() {
         let mut odd = step(30, 60);
-        for at in [3, 7, 20, 40, 41, 42, 70] {
-            odd[at] = if at < 30 { 1.0 } else { f64::INFINITY };
+        for (at, value) in [(3, 1.0), (7, 1.0), (50, f64::INFINITY), (51, 9.0), (52, 9.0), (70, 9.0)] {
+            odd[at] = value;
         }
         assert_eq!(back_at(&odd, 1.5), Some(30));
         let lull = [step(30, 20), step(30, 60)].concat();

@@ -202,6 +202,12 @@ checks:
   - metric: error_rate
     at_most: 1pp
     objective: 2%
+  - metric: tpot
+    statistic: p50
+    phase: cold
+    against: steady
+    at_most: 5%
+    objective: 120%
 ";
 
 const FULL_MIX: &str = "\
@@ -405,7 +411,10 @@ fn every_value_arrives_as_it_was_written() {
     let policy = policy(FULL_POLICY, &workload);
     assert_eq!((policy.runs, policy.controls, policy.baseline_max_age_days), (4, 3, 30));
     assert_eq!(policy.when, [(Condition::Hardware, "h100".to_owned())]);
-    assert_eq!(policy.checks.len(), 7);
+    assert_eq!(policy.checks.len(), 8);
+    let against = &policy.checks[7];
+    assert_eq!((against.id().as_str(), against.objective), ("tpot.p50@a/cold:against=steady", Some(1.2)));
+    assert_eq!(against.cells().collect::<Vec<_>>(), ["a/cold", "a"]);
     assert_eq!(
         (policy.checks[0].id().as_str(), policy.checks[2].id().as_str()),
         ("ttft.p50@a/cold", "output_tokens@b")
