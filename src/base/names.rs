@@ -176,10 +176,12 @@ impl Metric {
 
     /// A change in [`Metric::change_unit`], and with how many decimals it is shown.
     pub const fn change_shown(self, change: f64) -> (f64, usize) {
-        match self {
-            Self::TtftSlope => (change, 2),
-            Self::TimeToRecover => (change, 0),
-            _ => (100.0 * change, 1),
+        if matches!(self, Self::TtftSlope) {
+            (change, 2)
+        } else if matches!(self, Self::TimeToRecover) {
+            (change, 0)
+        } else {
+            (100.0 * change, 1)
         }
     }
 

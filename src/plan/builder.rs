@@ -356,7 +356,8 @@ mod tests {
         two.cells.extend(line("m", &[Phase::Steady]));
         let ordered = build(&two);
         for seed in 0..20 {
-            let names: Vec<&str> = order(&ordered, seed).into_iter().map(|at| ordered.cells[at].name.as_str()).collect();
+            let names: Vec<&str> =
+                order(&ordered, seed).into_iter().map(|at| ordered.cells[at].name.as_str()).collect();
             assert_eq!(names, ["z/cold", "z", "a/cold", "a", "a/soak", "m"]);
         }
         two.cells.rotate_left(2);

@@ -31,7 +31,9 @@ pub(super) fn of(cells: &[PlannedCell]) -> Digest {
     let cold: Vec<&PlannedCell> = cells.iter().filter(|cell| cell.phase == Phase::Cold).collect();
     if cold.len() > 1 {
         // Each is warmed by those before it.
-        cold.iter().for_each(|cell| hasher.field(cell.name.as_bytes()));
+        for cell in cold {
+            hasher.field(cell.name.as_bytes());
+        }
     }
     let mut cells: Vec<&PlannedCell> = cells.iter().collect();
     cells.sort_by(|a, b| a.name.cmp(&b.name));

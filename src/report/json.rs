@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::base::diagnostic::Place;
 use crate::base::names::{Metric, Role, Statistic};
 use crate::report::effects::{Column, Effects, Mark, Row};
-use crate::spec::workload::Phase;
 use crate::report::view::{CheckView, ExitPolicy, PolicyView, View};
+use crate::spec::workload::Phase;
 use crate::verdict::judgement::{CheckJudgement, Design, Difference, Effect, Finding, Verdict};
 
 /// Version of the schema. It rises when a field changes its meaning or goes; new fields do not raise it.

@@ -183,8 +183,7 @@ impl<'w> Binding<'w> {
             return;
         }
         let reference = reference.and_then(|(_, cell)| cell);
-        let mut check =
-            Check { cell: cell.name.clone(), reference: reference.map(|cell| cell.name.clone()), ..check };
+        let mut check = Check { cell: cell.name.clone(), reference: reference.map(|cell| cell.name.clone()), ..check };
         let id = check.id();
         if let Some(line) = self.ids.get(&id) {
             let message = format!("{} is already checked on line {line}", quote(&id));
@@ -196,7 +195,8 @@ impl<'w> Binding<'w> {
             findings.error(at, path, fault);
         }
         if check.role != Role::Advisory
-            && let Some(fault) = [Some(cell), reference].into_iter().flatten().find_map(|cell| undecidable(&check, cell))
+            && let Some(fault) =
+                [Some(cell), reference].into_iter().flatten().find_map(|cell| undecidable(&check, cell))
         {
             if entry.role_is_default && check.role == Role::Guard {
                 check.role = Role::Advisory;

@@ -219,7 +219,11 @@ fn against(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Result<O
         Fault::new("impossible-check", message, "remove `against`, and check each of the two phases")
     } else if phase == Some(against) {
         let message = format!("the `{against}` phase against itself is always 1");
-        Fault::new("impossible-check", message, "name another phase, for example `phase: recovery` with `against: steady`")
+        Fault::new(
+            "impossible-check",
+            message,
+            "name another phase, for example `phase: recovery` with `against: steady`",
+        )
     } else if view.has("floor") {
         let message = "with `against` the number is a ratio, and a `floor` is a time";
         misfit("floor", Fault::new("wrong-margin", message, "remove `floor`"), view, findings);
@@ -276,9 +280,10 @@ fn margin(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Option<Ma
     let floor = view.read("floor", scalar::duration);
     if metric.needs_floor() && !view.has("floor") {
         let message = format!("`{metric}` may be near zero, where no percentage of it means anything");
-        let help = match metric {
-            Metric::TtftSlope => "add `floor: 2ms`: the difference per 1,000 tokens that still is harmless",
-            _ => "add `floor: 2s`: the difference that still is harmless",
+        let help = if metric == Metric::TtftSlope {
+            "add `floor: 2ms`: the difference per 1,000 tokens that still is harmless"
+        } else {
+            "add `floor: 2s`: the difference that still is harmless"
         };
         misfit("floor", Fault::new("missing-key", message, help), view, findings);
         return None;

@@ -210,8 +210,7 @@ static BURST: Object = Object {
 static RECOVERY: Object =
     Object { name: "recovery phase", doc: "The cell's load after a burst.", one_of: &[], fields: &[REQUESTS] };
 
-static SOAK: Object =
-    Object { name: "soak phase", doc: "The cell's load for long.", one_of: &[], fields: &[REQUESTS] };
+static SOAK: Object = Object { name: "soak phase", doc: "The cell's load for long.", one_of: &[], fields: &[REQUESTS] };
 
 const REQUESTS: Field =
     Field { name: "requests", kind: COUNT, need: Need::Required, doc: "measured requests of the phase per run" };

@@ -80,8 +80,7 @@ fn what_the_runs_of_one_boot_share_is_no_noise_of_a_ratio() {
 #[test]
 fn an_objective_of_a_ratio_is_a_share_of_the_other_phase() {
     for (objective, verdict) in [(0.9, Verdict::Fail), (1.2, Verdict::Pass)] {
-        let found =
-            judged(Check { objective: Some(objective), ..against(Metric::Ttft) }, &sides(|_, _| {}));
+        let found = judged(Check { objective: Some(objective), ..against(Metric::Ttft) }, &sides(|_, _| {}));
         let found = of(&found, "ttft.p50@c8:against=steady");
         assert_eq!(found.verdict, verdict, "{}", found.reason);
         assert!(found.reason.contains(" % of steady ") && found.reason.contains("objective "), "{}", found.reason);

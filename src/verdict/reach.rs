@@ -58,12 +58,15 @@ pub fn unplanned(check: &Check, plan: &Plan) -> Option<Unplanned> {
 }
 
 fn unplanned_in(check: &Check, cell: &PlannedCell) -> Option<Unplanned> {
-    let floor = match check.metric {
-        Metric::TtftSlope => LEAST_REQUESTS,
-        Metric::TimeToRecover if cell.name == check.cell => time_to_recover::LEAST_REQUESTS,
-        Metric::TimeToRecover => time_to_recover::LEAST_STEADY,
-        _ if check.slice.context.is_none() => return None,
-        _ => check.statistic.floor(),
+    let (slope, recovery) = (check.metric == Metric::TtftSlope, check.metric == Metric::TimeToRecover);
+    if check.slice.context.is_none() && !slope && !recovery {
+        return None;
+    }
+    let floor = match (slope, recovery, cell.name == check.cell) {
+        (true, ..) => LEAST_REQUESTS,
+        (_, true, true) => time_to_recover::LEAST_REQUESTS,
+        (_, true, false) => time_to_recover::LEAST_STEADY,
+        (false, false, _) => check.statistic.floor(),
     };
     let (id, numbers) = (check.id(), cell.numbers(&check.slice));
     let part = || {
@@ -76,7 +79,7 @@ fn unplanned_in(check: &Check, cell: &PlannedCell) -> Option<Unplanned> {
         Scale::PerRequest | Scale::PerRefusal | Scale::PerRun | Scale::Proportion => (part().count(), "requests"),
     };
     // An advisory number may be uncertain; one of nothing is a slip.
-    let needed = if check.role == Role::Advisory && !check.metric.needs_floor() { 1 } else { floor };
+    let needed = if check.role == Role::Advisory && !recovery { 1 } else { floor };
     if values < needed {
         let message = format!(
             "`{id}` needs {needed} {what} in a run to decide anything, and the plan of `{}` has {values} of them",
@@ -85,11 +88,8 @@ fn unplanned_in(check: &Check, cell: &PlannedCell) -> Option<Unplanned> {
         let help = "raise the `requests` there, take another range or a lower quantile, or write `role: advisory`";
         return Some(Unplanned { message, help });
     }
-    if check.metric != Metric::TtftSlope {
-        return None;
-    }
     let spread = spread(part().map(|request| request.prompt.words).collect());
-    (spread < LEAST_SPREAD).then(|| {
+    (slope && spread < LEAST_SPREAD).then(|| {
         let message = format!(
             "`{id}` needs prompts that differ in length by {LEAST_SPREAD} tokens from their 10th to their 90th percentile, \
              and those of the plan differ by {spread}"

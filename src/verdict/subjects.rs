@@ -48,7 +48,9 @@ pub(super) fn subjects(policy: &Policy) -> Vec<Subject> {
         for (metric, margin) in
             [(Metric::ErrorRate, Margin::Points(ERRORS)), (Metric::OutputTokens, Margin::Within(LENGTH))]
         {
-            let has = |check: &Check| check.cell == cell && check.slice == *slice && check.metric == metric && check.against.is_none();
+            let has = |check: &Check| {
+                check.cell == cell && check.slice == *slice && check.metric == metric && check.against.is_none()
+            };
             if policy.checks.iter().any(has) {
                 continue;
             }

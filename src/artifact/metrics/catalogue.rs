@@ -158,7 +158,9 @@ const fn failed(metric: Metric) -> &'static str {
         Metric::Goodput => "adds nothing",
         Metric::TtftSlope => "makes every pair with it infinitely steep",
         Metric::TimeToRecover => "is infinitely slow in its running medians",
-        Metric::TimeToReject => "counts where the target refused it; other failures are no part of it, so pair the check with one of `error_rate`",
+        Metric::TimeToReject => {
+            "counts where the target refused it; other failures are no part of it, so pair the check with one of `error_rate`"
+        }
         Metric::Itl | Metric::ChunkGap => "adds no gaps; pair the check with one of `error_rate`",
         Metric::Ttft | Metric::Ttfa | Metric::Tpot | Metric::Cadence | Metric::Stall | Metric::E2e => {
             "counts as infinitely slow; in `tail05` as the time-out"

@@ -75,7 +75,9 @@ pub enum NoValue {
     #[error("no request of this cell was refused (429 or 503), so there is no time to a refusal")]
     NoRefusal,
     /// The phase that the number is read against has none in this run.
-    #[error("the phase that it is read against has no value in this run: it was not measured, or its value lies among failed requests")]
+    #[error(
+        "the phase that it is read against has no value in this run: it was not measured, or its value lies among failed requests"
+    )]
     NoReference,
     /// Too few requests to tell when the usual level was back.
     #[error("this phase, or the one that it is read against, has too few requests to tell when it had recovered")]

@@ -136,7 +136,8 @@ fn a_recovery_takes_until_the_first_token_comes_as_in_the_steady_phase() {
     // Without a usual level there is nothing to be back at.
     failing.records.iter_mut().filter(|record| record.cell == "c8").for_each(|it| it.outcome = Outcome::TimedOut);
     assert_eq!(time_to_recover(&failing), Err(NoValue::NoReference));
-    let alone = Question { metric: Metric::TimeToRecover, statistic: Statistic::Value, limits: &[], timeout: Nanos::ZERO };
+    let alone =
+        Question { metric: Metric::TimeToRecover, statistic: Statistic::Value, limits: &[], timeout: Nanos::ZERO };
     assert_eq!(summarise(&failing, "c8/recovery", &alone), Err(NoValue::NoReference));
 }
 

@@ -307,7 +307,10 @@ fn every_fault_of_a_load_and_of_a_phase_is_found() {
                 &shaped("concurrency: 1, phases: {burst: {requests: 9, concurrency: 10}}"),
                 "5:108 impossible-range cells[0].phases.burst.requests",
             ),
-            (&shaped("concurrency: 1, phases: {soak: {for: 30m}}"), "5:96 missing-key cells[0].phases.soak.requests|5:97 unknown-key cells[0].phases.soak.for"),
+            (
+                &shaped("concurrency: 1, phases: {soak: {for: 30m}}"),
+                "5:96 missing-key cells[0].phases.soak.requests|5:97 unknown-key cells[0].phases.soak.for",
+            ),
         ],
     );
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::base::names::Side;
-use crate::spec::policy::Check;
 use crate::compare::evidence::name;
+use crate::spec::policy::Check;
 use crate::verdict::judgement::{Finding, Verdict};
 use crate::verdict::rules::{Screening, Seen, error};
 
