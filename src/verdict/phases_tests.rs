@@ -113,6 +113,29 @@ fn a_run_without_a_number_on_one_side_never_passes() {
     assert_eq!(of(&found, "ttft.p50@c8:against=steady").verdict, Verdict::Inconclusive);
 }
 
+#[test]
+fn less_throughput_than_in_the_other_phase_is_harm() {
+    // The same tokens in a window 30 % longer.
+    let longer = |cells: &[&str]| {
+        let mut sides = sides(|_, _| {});
+        let all = sides.candidate.iter_mut().flat_map(|run| &mut run.manifest.cells);
+        all.filter(|cell| cells.contains(&cell.name.as_str())).for_each(|cell| cell.window_end_us *= 13);
+        let rest = sides.all().flat_map(|run| &mut run.manifest.cells);
+        rest.filter(|cell| cell.window_end_us < 80 * 1_000_000).for_each(|cell| cell.window_end_us *= 10);
+        let check = Check { statistic: Statistic::Value, ..against(Metric::Throughput) };
+        of(&judged(check, &sides), "throughput@c8:against=steady").clone()
+    };
+    for (cells, change, verdict) in [
+        (&["c8"][..], 1.0 / 1.3 - 1.0, Verdict::Fail),
+        (&["c1", "c8"], 0.0, Verdict::Pass),
+        (&["c1"], 0.3, Verdict::Pass),
+    ] {
+        let found = longer(cells);
+        assert_eq!(found.verdict, verdict, "{cells:?}: {}", found.reason);
+        assert!((found.effect.unwrap().change - change).abs() < 1e-6, "{cells:?}: {:?}", found.effect);
+    }
+}
+
 fn shift(record: &mut Record, by: Nanos) {
     record.chunks.iter_mut().for_each(|chunk| chunk.at = chunk.at + by);
     for at in [&mut record.head, &mut record.first_byte, &mut record.first_answer] {
