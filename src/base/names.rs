@@ -73,6 +73,10 @@ names! {
         E2e = "e2e",
         /// How much longer the first token takes for each 1,000 tokens of context.
         TtftSlope = "ttft_slope",
+        /// How long after a burst the first token comes as it did in the steady phase of the same run.
+        TimeToRecover = "time_to_recover",
+        /// How long a request that the target refused waited for its refusal.
+        TimeToReject = "time_to_reject",
         /// Output tokens of successful requests per second of the cell's measured window.
         Throughput = "throughput",
         /// Successful requests per second that met every objective of the check.
@@ -102,6 +106,8 @@ pub enum Scale {
     PerRequest,
     /// A time per chunk gap; statistics over the run's gaps.
     PerGap,
+    /// A time per refused request; statistics over those of the run.
+    PerRefusal,
     /// One number per run.
     PerRun,
     /// A share of requests, compared by absolute difference.
@@ -123,6 +129,8 @@ impl Metric {
             | Self::Stall
             | Self::E2e
             | Self::TtftSlope
+            | Self::TimeToRecover
+            | Self::TimeToReject
             | Self::ErrorRate => Direction::LowerIsBetter,
         }
     }
@@ -132,20 +140,29 @@ impl Metric {
         match self {
             Self::Ttft | Self::Ttfa | Self::Tpot | Self::Cadence | Self::Stall | Self::E2e => Scale::PerRequest,
             Self::Itl | Self::ChunkGap => Scale::PerGap,
-            Self::Throughput | Self::Goodput | Self::OutputTokens | Self::TtftSlope => Scale::PerRun,
+            Self::TimeToReject => Scale::PerRefusal,
+            Self::Throughput | Self::Goodput | Self::OutputTokens | Self::TtftSlope | Self::TimeToRecover => {
+                Scale::PerRun
+            }
             Self::ErrorRate => Scale::Proportion,
         }
     }
 
-    /// Whether a value is a time, stored and shown in milliseconds.
+    /// Whether a value is a time of single requests, stored and shown in milliseconds.
     pub const fn is_time(self) -> bool {
-        matches!(self.scale(), Scale::PerRequest | Scale::PerGap)
+        matches!(self.scale(), Scale::PerRequest | Scale::PerGap | Scale::PerRefusal)
+    }
+
+    /// Whether a run's number may be zero without any fault: a logarithm of it needs a start, the smallest difference that
+    /// counts.
+    pub const fn needs_floor(self) -> bool {
+        matches!(self, Self::TtftSlope | Self::TimeToRecover)
     }
 
     /// Whether two values are compared by their difference, in the unit of the metric, and not by their ratio: those that
     /// may be zero.
     pub const fn is_difference(self) -> bool {
-        matches!(self, Self::ErrorRate | Self::TtftSlope)
+        matches!(self, Self::ErrorRate) || self.needs_floor()
     }
 
     /// The unit in which a change is shown: per cent of the baseline, or that of a difference.
@@ -153,13 +170,19 @@ impl Metric {
         match (self.is_difference(), self.scale()) {
             (false, _) => "%",
             (true, Scale::Proportion) => "pp",
-            (true, Scale::PerRequest | Scale::PerGap | Scale::PerRun) => self.unit(),
+            (true, Scale::PerRequest | Scale::PerGap | Scale::PerRefusal | Scale::PerRun) => self.unit(),
         }
     }
 
     /// A change in [`Metric::change_unit`], and with how many decimals it is shown.
     pub const fn change_shown(self, change: f64) -> (f64, usize) {
-        if matches!(self, Self::TtftSlope) { (change, 2) } else { (100.0 * change, 1) }
+        if matches!(self, Self::TtftSlope) {
+            (change, 2)
+        } else if matches!(self, Self::TimeToRecover) {
+            (change, 0)
+        } else {
+            (100.0 * change, 1)
+        }
     }
 
     /// Whether a value needs two output tokens: a time between tokens or chunks.
@@ -170,6 +193,8 @@ impl Metric {
             | Self::Ttfa
             | Self::E2e
             | Self::TtftSlope
+            | Self::TimeToRecover
+            | Self::TimeToReject
             | Self::Throughput
             | Self::Goodput
             | Self::ErrorRate
@@ -190,6 +215,8 @@ impl Metric {
             | Self::Cadence
             | Self::Stall
             | Self::TtftSlope
+            | Self::TimeToRecover
+            | Self::TimeToReject
             | Self::ErrorRate => false,
         }
     }
@@ -209,7 +236,9 @@ impl Metric {
             | Self::ChunkGap
             | Self::Cadence
             | Self::Stall
-            | Self::E2e => "ms",
+            | Self::E2e
+            | Self::TimeToRecover
+            | Self::TimeToReject => "ms",
         }
     }
 
@@ -226,6 +255,8 @@ impl Metric {
             Self::Stall => "stall/1",
             Self::E2e => "e2e/1",
             Self::TtftSlope => "ttft_slope/1",
+            Self::TimeToRecover => "time_to_recover/1",
+            Self::TimeToReject => "time_to_reject/1",
             Self::Throughput => "throughput/1",
             Self::Goodput => "goodput/1",
             Self::ErrorRate => "error_rate/1",
@@ -241,7 +272,7 @@ impl Metric {
     /// Whether this statistic of the metric exists.
     pub const fn allows(self, statistic: Statistic) -> bool {
         match self.scale() {
-            Scale::PerRequest | Scale::PerGap => !matches!(statistic, Statistic::Value),
+            Scale::PerRequest | Scale::PerGap | Scale::PerRefusal => !matches!(statistic, Statistic::Value),
             Scale::PerRun | Scale::Proportion => matches!(statistic, Statistic::Value),
         }
     }

@@ -13,7 +13,7 @@ pub(crate) fn hopeless(suite: &Suite, loaded: &LoadedPolicy, severity: Severity)
     let policy = &loaded.policy;
     let of = |check: &Check| {
         let cell = suite.plan.cells.iter().find(|cell| cell.name == check.cell)?;
-        let unplanned = unplanned(check, cell).map(|found| no_number(check, found, severity));
+        let unplanned = unplanned(check, &suite.plan).map(|found| no_number(check, found, severity));
         unplanned.or_else(|| out_of_reach(policy, check, (cell, severity)))
     };
     let found = policy.checks.iter().filter_map(of);

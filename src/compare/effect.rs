@@ -19,9 +19,9 @@ use crate::stats::paired::compare_pairs;
 /// An estimated effect with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// The baseline's value in the metric's unit.
+    /// The baseline's value in the metric's unit; the ratio of two phases where the check is about that.
     pub baseline: f64,
-    /// The candidate's value in the metric's unit.
+    /// The candidate's.
     pub candidate: f64,
     /// Candidate against baseline: 0.145 is 14.5 % more of the metric; the difference in the metric's unit where it is
     /// compared by difference ([`Metric::is_difference`]).
@@ -128,12 +128,14 @@ fn ratios(
     decision: &Decision,
     (timeout, margin): (Nanos, Margin),
 ) -> Result<Measured, Unmeasured> {
-    let mut fewest = usize::MAX;
+    let (mut fewest, mut reference, mut worst) = (usize::MAX, f64::NEG_INFINITY, f64::NEG_INFINITY);
     let mut all = |cells: &mut Vec<CellData<'_>>| -> Result<Vec<f64>, Unmeasured> {
         let mut ys = Vec::with_capacity(cells.len());
         for cell in cells {
             let reading = values::read(cell, check, timeout).map_err(Unmeasured::Missing)?;
             fewest = fewest.min(reading.values);
+            reference = reference.max(reading.reference);
+            worst = if reading.y.is_finite() { worst.max(reading.y) } else { worst };
             ys.push(reading.y);
         }
         Ok(ys)
@@ -151,7 +153,9 @@ fn ratios(
     let noise = noise(&history, &stored, session_prior(check.metric, usual));
     let samples = Samples { stored: &stored, controls: &controls, candidate: &candidate };
     let compare = if runs.paired { compare_pairs } else { compare };
-    let comparison = compare(&samples, &noise, values::censored(check, timeout));
+    // A run among failed requests is read against the slowest reference, and is no better than any that has a number.
+    let censored = (values::censored(check, timeout) - reference).max(worst);
+    let comparison = compare(&samples, &noise, censored);
     Ok(Measured::Ratio(Box::new(Ratio { margin, comparison, fewest })))
 }
 

@@ -1,6 +1,6 @@
 //! What one decision is made from: everything that was measured under one plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::artifact::conditions::Known;
 use crate::artifact::metrics::cell::CellData;
@@ -104,13 +104,23 @@ pub struct Selection<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// What the runs that `usable` accepts measured in a part of `cell`. Without restarts the passes of the baseline's side are one session, controls
+    /// What the runs that `usable` accepts measured in a part of `cell`, each beside the same part of `reference`, where there is one. Without restarts the passes of the baseline's side are one session, controls
     /// among them. Of a pair both runs count or neither. An earlier run counts where its noise can be the baseline's.
-    pub fn select(&self, cell: &PlannedCell, slice: &Slice, usable: impl Fn(&Run) -> bool) -> Selection<'a> {
-        let part = cell.numbers(slice);
-        let of = |run: &'a Run| match &part {
-            Some(numbers) => CellData::of(run, &cell.name).part(numbers),
-            None => CellData::of(run, &cell.name),
+    pub fn select(
+        &self,
+        cell: &PlannedCell,
+        (slice, reference): (&Slice, Option<&PlannedCell>),
+        usable: impl Fn(&Run) -> bool,
+    ) -> Selection<'a> {
+        let part = |cell: &PlannedCell| (cell.name.clone(), cell.numbers(slice));
+        let (own, reference) = (part(cell), reference.map(part));
+        let of_part = |run: &'a Run, (name, numbers): &(String, Option<BTreeSet<u32>>)| match numbers {
+            Some(numbers) => CellData::of(run, name).part(numbers),
+            None => CellData::of(run, name),
+        };
+        let of = |run: &'a Run| match &reference {
+            Some(reference) => of_part(run, &own).against(of_part(run, reference)),
+            None => of_part(run, &own),
         };
         let keep = |runs: &'a [Run]| runs.iter().filter(|run| usable(run)).collect::<Vec<&Run>>();
         let (baseline, controls) = (keep(self.runs(Side::Baseline)), keep(self.controls));

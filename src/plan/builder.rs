@@ -28,8 +28,9 @@ pub fn build_with(workload: &Workload, traces: &Traces) -> Plan {
 }
 
 /// The order in which a run visits the plan's cells, as indices into [`Plan::cells`]. It depends on the
-/// seed and the cells' names, not on their order in the file. The phases of a cell stay together, and a cell
-/// with a cold phase comes first: what is to be cold must not be warmed by the others.
+/// seed and the cells' names, not on their order in the file. The phases of a cell stay together. Cells with a cold
+/// phase come first, and those in the order of the file: what is to be cold must not be warmed by the others, and what
+/// the cells before it have warmed must be the same in every run.
 pub fn order(plan: &Plan, run_seed: u64) -> Vec<usize> {
     let mut lines: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, cell) in plan.cells.iter().enumerate() {
@@ -37,8 +38,8 @@ pub fn order(plan: &Plan, run_seed: u64) -> Vec<usize> {
     }
     let mut lines: Vec<Vec<usize>> = lines.into_values().collect();
     Stream::named(run_seed, "order").shuffle(&mut lines);
-    let is_cold = |at: &usize| plan.cells.get(*at).is_some_and(|cell| cell.phase == Phase::Cold);
-    lines.sort_by_key(|line| !line.iter().any(is_cold));
+    let is_cold = |at: &&usize| plan.cells.get(**at).is_some_and(|cell| cell.phase == Phase::Cold);
+    lines.sort_by_key(|line| line.iter().find(is_cold).map_or(usize::MAX, |at| *at));
     lines.concat()
 }
 
@@ -370,6 +371,18 @@ mod tests {
             seconds.insert(names[2]);
         }
         assert_eq!(seconds.len(), 4, "the others come in every order");
+        // Cold cells keep the order of the file, which is then part of the plan.
+        let mut two = Workload { cells: line("z", &[Phase::Cold, Phase::Steady]), ..small() };
+        two.cells.extend(line("a", &[Phase::Cold, Phase::Steady, Phase::Soak]));
+        two.cells.extend(line("m", &[Phase::Steady]));
+        let ordered = build(&two);
+        for seed in 0..20 {
+            let names: Vec<&str> =
+                order(&ordered, seed).into_iter().map(|at| ordered.cells[at].name.as_str()).collect();
+            assert_eq!(names, ["z/cold", "z", "a/cold", "a", "a/soak", "m"]);
+        }
+        two.cells.rotate_left(2);
+        assert_ne!(build(&two).fingerprint, ordered.fingerprint);
         // Phases beside it leave a cell's own requests as they were.
         let alone = build(&Workload { cells: line("a", &[Phase::Steady]), ..small() });
         assert_eq!(plan.cells.iter().find(|cell| cell.name == "a"), alone.cells.first());

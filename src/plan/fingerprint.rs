@@ -3,14 +3,14 @@
 //! It covers the text generator and its words, and for each cell its name, load, limits and requests
 //! (prompt recipe, output length, due instant, class). A phase is known by its name, and phases of a cell have one
 //! order, so a time line needs nothing more. It leaves out the order of the cells, because a run
-//! visits them in an order of its own; and the workload's name, description and seed, because they
+//! visits them in an order of its own, but for that of several cells with a cold phase; and the workload's name, description and seed, because they
 //! reach the target only through the requests.
 
 use crate::base::digest::{Digest, Hasher};
 use crate::plan::request::{Form, Part, PlannedCell, PlannedRequest};
 use crate::plan::talk::Turn;
 use crate::plan::vocabulary::WORDS;
-use crate::spec::workload::{Burst, Load};
+use crate::spec::workload::{Burst, Load, Phase};
 
 /// The version of everything between a recipe and the text that is sent, and of the fillers. It rises
 /// when the same recipe would give another text, so that an old baseline is not compared by mistake.
@@ -34,6 +34,13 @@ pub(super) fn of(cells: &[PlannedCell]) -> Digest {
     let mut hasher = Hasher::default();
     hasher.field(GENERATOR.as_bytes());
     hasher.field(WORDS.join(" ").as_bytes());
+    let cold: Vec<&PlannedCell> = cells.iter().filter(|cell| cell.phase == Phase::Cold).collect();
+    if cold.len() > 1 {
+        // Each is warmed by those before it.
+        for cell in cold {
+            hasher.field(cell.name.as_bytes());
+        }
+    }
     let mut cells: Vec<&PlannedCell> = cells.iter().collect();
     cells.sort_by(|a, b| a.name.cmp(&b.name));
     for cell in cells {

@@ -144,6 +144,7 @@ fn check(
         metric,
         statistic,
         cell: cell.to_owned(),
+        against: None,
         role: Role::Required,
         place: place(12),
         verdict,

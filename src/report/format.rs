@@ -1,6 +1,7 @@
 //! How numbers are written in every report: one rule for each kind of number.
 
 use crate::base::names::{Metric, Scale};
+use crate::spec::workload::Phase;
 
 /// What stands where a number is missing or undefined.
 pub const MISSING: &str = "n/a";
@@ -36,6 +37,11 @@ pub fn value(metric: Metric, x: f64) -> String {
     } else {
         format!("{} {}", number(x), metric.unit())
     }
+}
+
+/// A value divided by that of another phase: `112 % of steady`.
+pub fn share_of(phase: Phase, x: f64) -> String {
+    if x.is_nan() { MISSING.to_owned() } else { format!("{} % of {phase}", number(100.0 * x)) }
 }
 
 /// A change of the metric: `+14.5 %`; for shares a difference in points, `+1.2 pp`.
@@ -110,6 +116,8 @@ mod tests {
         assert_eq!(value(Metric::Tpot, 14.08), "14.1 ms");
         assert_eq!(value(Metric::ErrorRate, 0.0123), "1.2 %");
         assert_eq!(value(Metric::Ttft, f64::NAN), "n/a");
+        assert_eq!(share_of(Phase::Steady, 1.1234), "112 % of steady");
+        assert_eq!(share_of(Phase::Steady, f64::NAN), "n/a");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::base::diagnostic::Place;
 use crate::base::names::{Metric, Role, Statistic};
 use crate::report::effects::{Column, Effects, Mark, Row};
 use crate::report::view::{CheckView, ExitPolicy, PolicyView, View};
+use crate::spec::workload::Phase;
 use crate::verdict::judgement::{CheckJudgement, Design, Difference, Effect, Finding, Verdict};
 
 /// Version of the schema. It rises when a field changes its meaning or goes; new fields do not raise it.
@@ -53,6 +54,7 @@ struct Check<'a> {
     statistic: Statistic,
     unit: &'static str,
     cell: &'a str,
+    against: Option<Phase>,
     role: Role,
     place: &'a Place,
     verdict: Verdict,
@@ -136,8 +138,9 @@ fn check<'a>(view: &CheckView<'a>) -> Check<'a> {
         metric: check.metric,
         definition: check.metric.definition(),
         statistic: check.statistic,
-        unit: check.metric.unit(),
+        unit: check.unit(),
         cell: &check.cell,
+        against: check.against,
         role: check.role,
         place: &check.place,
         verdict: check.verdict,

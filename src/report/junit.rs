@@ -265,7 +265,7 @@ fn properties(view: &CheckView<'_>) -> Vec<Property> {
         ("statistic", Some(check.statistic.id().to_owned())),
         ("cell", Some(escape::xml_line(&check.cell))),
         ("role", Some(check.role.id().to_owned())),
-        ("unit", Some(check.metric.unit().to_owned())),
+        ("unit", Some(check.unit().to_owned())),
         ("baseline", effect(|effect| effect.baseline)),
         ("candidate", effect(|effect| effect.candidate)),
         ("change", effect(|effect| effect.change)),

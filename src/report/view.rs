@@ -188,8 +188,8 @@ impl<'a> CheckView<'a> {
         let (check, metric) = (self.check, self.check.metric);
         let (mut baseline, mut candidate) = (format::MISSING.to_owned(), format::MISSING.to_owned());
         if let Some(effect) = check.effect {
-            baseline = format::value(metric, effect.baseline);
-            candidate = format::value(metric, effect.candidate);
+            let value = |x| check.against.map_or_else(|| format::value(metric, x), |phase| format::share_of(phase, x));
+            (baseline, candidate) = (value(effect.baseline), value(effect.candidate));
         }
         [
             ("baseline", baseline),

@@ -75,6 +75,11 @@ impl Refusal {
         Self::bad_request(&message, None)
     }
 
+    /// The queue is full.
+    pub fn overloaded() -> Self {
+        Self::new(503, "ServiceUnavailableError", "The queue is full. Try again later.", None)
+    }
+
     fn bad_request(message: &str, param: Option<&str>) -> Self {
         Self::new(400, "BadRequestError", message, param)
     }

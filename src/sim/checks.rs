@@ -219,7 +219,7 @@ proptest! {
                 prop_assert!(event.at >= now);
                 let fate = fates.entry(event.id).or_default();
                 match event.outcome {
-                    Outcome::Rejected => fate.rejections += 1,
+                    Outcome::Rejected | Outcome::Shed => fate.rejections += 1,
                     Outcome::Token { index, last } => {
                         fate.indices.push(index);
                         fate.lasts += u32::from(last);

@@ -33,6 +33,8 @@ pub enum Outcome {
     },
     /// Longer than the model's context or the whole cache: nothing more is said of this request.
     Rejected,
+    /// The queue is full: nothing more is said of this request.
+    Shed,
 }
 
 /// Something that leaves the engine.
@@ -124,7 +126,9 @@ impl Engine {
             self.prepare(request);
         } else if let Some((_, request)) = self.preparing.pop_front_if(|(at, _)| *at == now) {
             let sequence = Sequence::new(request.id, request.prompt_tokens, request.output_tokens);
-            if !self.scheduler.enqueue(sequence) {
+            if self.scheduler.is_full() {
+                events.push(Event { at: now, id: request.id, outcome: Outcome::Shed });
+            } else if !self.scheduler.enqueue(sequence) {
                 events.push(Event { at: now, id: request.id, outcome: Outcome::Rejected });
             } else if self.step_end.is_none() {
                 self.begin_step();

@@ -93,6 +93,8 @@ coefficients! {
     max_num_batched_tokens: u32, 1.0 to 1e6;
     /// Most requests in a step.
     max_num_seqs: u32, 1.0 to 65536.0;
+    /// Most requests that wait for their turn; further ones are refused with 503. 0: as many as come.
+    max_waiting: u32, 0.0 to 1e9;
     /// Longest prompt and answer together, tokens.
     max_model_len: u32, 2.0 to 1e7;
     /// Serial time of the API process per request, ms.
@@ -216,6 +218,8 @@ const H100_8B: Profile = Profile {
     max_num_batched_tokens: 2048,
     // vLLM V1's default for an online server on this class of accelerator is 256 to 1024.
     max_num_seqs: 256,
+    // vLLM queues without a limit.
+    max_waiting: 0,
     // The model's context.
     max_model_len: 131_072,
     // Own estimate: request parsing and validation in one Python process.

@@ -54,6 +54,7 @@ pub(crate) struct Scheduler {
     pool: Pool,
     max_batched: u32,
     max_seqs: usize,
+    max_waiting: Option<usize>,
     max_len: u32,
     preemptions: u64,
 }
@@ -92,9 +93,15 @@ impl Scheduler {
             pool: Pool::new(profile),
             max_batched: profile.max_num_batched_tokens,
             max_seqs: usize::try_from(profile.max_num_seqs).unwrap_or(usize::MAX),
+            max_waiting: usize::try_from(profile.max_waiting).ok().filter(|most| *most > 0),
             max_len: profile.max_model_len,
             preemptions: 0,
         }
+    }
+
+    /// Whether the queue takes nobody any more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.max_waiting.is_some_and(|most| self.waiting.len() >= most)
     }
 
     /// Queues a sequence; false when it could never run.

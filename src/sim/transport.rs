@@ -138,9 +138,10 @@ impl SimTransport {
         }
         let last = match event.outcome {
             Outcome::Token { last, .. } => last,
-            Outcome::Rejected => {
+            Outcome::Rejected | Outcome::Shed => {
                 if let Some(flight) = self.flights.remove(&event.id) {
-                    let refusal = flight.speech.too_long();
+                    let shed = event.outcome == Outcome::Shed;
+                    let refusal = if shed { Refusal::overloaded() } else { flight.speech.too_long() };
                     self.refuse(event.id, flight.exchange, event.at, refusal);
                 }
                 return;

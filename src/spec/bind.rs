@@ -129,12 +129,15 @@ impl<'w> Binding<'w> {
     fn entry(&mut self, entry: &Entry, findings: &mut Findings) {
         // Names are looked up though the phase is none: they are wrong for another reason.
         let phase = entry.phase.unwrap_or_default();
+        let reference = entry.check.as_ref().and_then(Check::reference_phase);
         match &entry.cells {
             None => {}
             Some(Cells::All) => {
-                let cells = || self.workload.cells.iter().filter(|cell| cell.phase == phase);
+                let of_phase = || self.workload.cells.iter().filter(|cell| cell.phase == phase);
+                let cells = || of_phase().filter(|cell| reference.is_none_or(|it| self.phase_of(cell, it).is_some()));
                 if cells().next().is_none() {
-                    findings.error(&entry.at, &entry.path, no_phase(phase, "no cell of the workload has"));
+                    let missing = reference.filter(|_| of_phase().next().is_some()).unwrap_or(phase);
+                    findings.error(&entry.at, &entry.path, no_phase(missing, "no cell of the workload has"));
                 }
                 let slice = entry.check.as_ref().map(|check| &check.slice);
                 let having: Vec<&Cell> =
@@ -173,7 +176,14 @@ impl<'w> Binding<'w> {
             findings.error(at, path, fault);
             return;
         }
-        let mut check = Check { cell: cell.name.clone(), ..check };
+        let reference = check.reference_phase().map(|phase| (phase, self.phase_of(cell, phase)));
+        if let Some((phase, None)) = reference {
+            let which = format!("cell {} of the workload does not have", quote(Phase::cell(&cell.name)));
+            findings.error(at, path, no_phase(phase, &which));
+            return;
+        }
+        let reference = reference.and_then(|(_, cell)| cell);
+        let mut check = Check { cell: cell.name.clone(), reference: reference.map(|cell| cell.name.clone()), ..check };
         let id = check.id();
         if let Some(line) = self.ids.get(&id) {
             let message = format!("{} is already checked on line {line}", quote(&id));
@@ -185,7 +195,8 @@ impl<'w> Binding<'w> {
             findings.error(at, path, fault);
         }
         if check.role != Role::Advisory
-            && let Some(fault) = undecidable(&check, cell)
+            && let Some(fault) =
+                [Some(cell), reference].into_iter().flatten().find_map(|cell| undecidable(&check, cell))
         {
             if entry.role_is_default && check.role == Role::Guard {
                 check.role = Role::Advisory;
@@ -196,10 +207,16 @@ impl<'w> Binding<'w> {
         }
         self.checks.push(check);
     }
+
+    /// Another phase of the same cell.
+    fn phase_of(&self, cell: &Cell, phase: Phase) -> Option<&'w Cell> {
+        let name = phase.of(Phase::cell(&cell.name));
+        self.workload.cells.iter().find(|cell| cell.name == name)
+    }
 }
 
 fn no_phase(phase: Phase, which: &str) -> Fault {
-    let help = format!("add it to the cell: `phases: {{{phase}: ...}}`, or remove `phase`");
+    let help = format!("add it to the cell: `phases: {{{phase}: ...}}`, or remove the key that names it");
     Fault::new("unknown-phase", format!("{which} a phase `{phase}`"), help)
 }
 
@@ -286,7 +303,8 @@ fn undecidable(check: &Check, cell: &Cell) -> Option<Fault> {
     let requests: u64 = classes(check, cell).map(|(_, requests)| u64::from(requests)).sum();
     let planned = match check.metric.scale() {
         Scale::PerRequest if check.metric.needs_two_tokens() => long_answers(check, cell),
-        Scale::PerRequest | Scale::PerRun | Scale::Proportion => requests,
+        // How many are refused nobody knows: at most all.
+        Scale::PerRequest | Scale::PerRefusal | Scale::PerRun | Scale::Proportion => requests,
         Scale::PerGap => least_gaps(check, cell),
     };
     let needed = u64::try_from(check.statistic.floor()).unwrap_or(u64::MAX);
@@ -294,13 +312,17 @@ fn undecidable(check: &Check, cell: &Cell) -> Option<Fault> {
         let values = match check.metric.scale() {
             Scale::PerGap => "token gaps",
             Scale::PerRequest if check.metric.needs_two_tokens() => "requests with two output tokens",
-            Scale::PerRequest | Scale::PerRun | Scale::Proportion => "requests",
+            Scale::PerRequest | Scale::PerRefusal | Scale::PerRun | Scale::Proportion => "requests",
         };
         let id = check.id();
         let message = format!(
             "{} needs {needed} {values} in a run to decide anything, and {} plans {planned}",
             quote(&id),
-            if check.slice.class.is_some() { "the class" } else { "the cell" }
+            match (check.slice.class.is_some(), cell.name == check.cell) {
+                (true, _) => "the class".to_owned(),
+                (false, true) => "the cell".to_owned(),
+                (false, false) => quote(&cell.name),
+            }
         );
         Fault::new(
             "too-few-requests",

@@ -39,6 +39,12 @@ pub(super) static CHECK: Object = Object {
             doc: "the part of the cells' time lines that is judged; with `cells: all`, of those that have it",
         },
         Field {
+            name: "against",
+            kind: Kind::Choice(phases),
+            need: Need::Optional,
+            doc: "what is judged is the phase's value divided by that of this other phase of the same run",
+        },
+        Field {
             name: "class",
             kind: Kind::Name,
             need: Need::Optional,
@@ -72,7 +78,7 @@ pub(super) static CHECK: Object = Object {
             name: "floor",
             kind: Kind::Duration { min: "1us", max: "10s" },
             need: Need::Optional,
-            doc: "for times, and for ttft_slope (per 1,000 tokens): a smaller difference never counts; the margin is the larger of the two",
+            doc: "for times, for ttft_slope (per 1,000 tokens) and time_to_recover: a smaller difference never counts; the margin is the larger of the two",
         },
         Field {
             name: "warn_at",
@@ -84,7 +90,7 @@ pub(super) static CHECK: Object = Object {
             name: "objective",
             kind: Kind::Objective,
             need: Need::Optional,
-            doc: "an absolute limit, whatever the baseline: a time, `2000 tokens/s`, `9 requests/s`, `1%` or `200 tokens`",
+            doc: "an absolute limit, whatever the baseline: a time, `2000 tokens/s`, `9 requests/s`, `1%` or `200 tokens`; with `against` a percentage of the other phase's value",
         },
         Field {
             name: "limits",
@@ -145,9 +151,10 @@ pub(super) fn entry(view: &View<'_>, findings: &mut Findings) -> Entry {
 fn check(view: &View<'_>, findings: &mut Findings) -> Option<Check> {
     let metric = view.name("metric", Metric::from_id)?;
     let statistic = statistic(metric, view, findings);
+    let against = against(metric, view, findings);
     let margin = margin(metric, view, findings);
     if margin.is_some() {
-        wide(view, findings);
+        wide(metric, view, findings);
     }
     let warn_at = margin.map(|margin| warn_at(metric, margin, view, findings));
     let objective = objective(metric, view, findings);
@@ -168,6 +175,8 @@ fn check(view: &View<'_>, findings: &mut Findings) -> Option<Check> {
         statistic,
         cell: String::new(),
         slice,
+        against: against.ok()?,
+        reference: None,
         margin,
         warn_at: warn_at?.ok()?,
         objective: objective.ok()?,
@@ -203,6 +212,40 @@ fn statistic(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Option
     one_number(metric, written).map_err(|fault| misfit("statistic", fault, view, findings)).ok()
 }
 
+/// The other phase that a phase's value is divided by, and what makes no sense about phases.
+fn against(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Result<Option<Phase>, Refused> {
+    let phase = view.name("phase", Phase::from_id);
+    if metric == Metric::TimeToRecover && phase.is_some_and(|phase| phase != Phase::Recovery) {
+        let message = format!("only a recovery has a `{metric}`");
+        let place = if view.has("phase") { "phase" } else { "metric" };
+        misfit(place, Fault::new("impossible-check", message, "write `phase: recovery`"), view, findings);
+        return Err(Refused);
+    }
+    if !view.has("against") {
+        return Ok(None);
+    }
+    let against = view.name("against", Phase::from_id).ok_or(Refused)?;
+    let fault = if metric.is_difference() {
+        let message = format!("`{metric}` may be zero, so there is no ratio to another phase");
+        Fault::new("impossible-check", message, "remove `against`, and check each of the two phases")
+    } else if phase == Some(against) {
+        let message = format!("the `{against}` phase against itself is always 1");
+        Fault::new(
+            "impossible-check",
+            message,
+            "name another phase, for example `phase: recovery` with `against: steady`",
+        )
+    } else if view.has("floor") {
+        let message = "with `against` the number is a ratio, and a `floor` is a time";
+        misfit("floor", Fault::new("wrong-margin", message, "remove `floor`"), view, findings);
+        return Err(Refused);
+    } else {
+        return Ok(Some(against));
+    };
+    misfit("against", fault, view, findings);
+    Err(Refused)
+}
+
 /// The statistic of a metric: the written one if the metric has it, by default the run's own number.
 pub(super) fn one_number(metric: Metric, written: Option<Statistic>) -> Result<Statistic, Fault> {
     let allowed = || list(Statistic::ALL.iter().copied().filter(|one| metric.allows(*one)).map(Statistic::id));
@@ -220,7 +263,7 @@ pub(super) fn one_number(metric: Metric, written: Option<Statistic>) -> Result<S
 }
 
 /// Margins so wide that they are more likely a slip than meant: nothing that people notice would be found.
-fn wide(view: &View<'_>, findings: &mut Findings) {
+fn wide(metric: Metric, view: &View<'_>, findings: &mut Findings) {
     let mut warn = |key: &str, wide: bool, limit: &str| {
         if wide {
             let message = format!("the margin allows more than {limit}, and a change of that size would pass");
@@ -228,7 +271,9 @@ fn wide(view: &View<'_>, findings: &mut Findings) {
             findings.warning(&view.at(key), &view.key(key), fault);
         }
     };
-    warn("floor", view.read("floor", scalar::duration).is_some_and(|floor| floor > WIDE_FLOOR), "1 s");
+    // A recovery takes seconds.
+    let floor = view.read("floor", scalar::duration).filter(|_| metric != Metric::TimeToRecover);
+    warn("floor", floor.is_some_and(|floor| floor > WIDE_FLOOR), "1 s");
     for (key, amount) in [
         ("at_most", view.read("at_most", scalar::amount)),
         ("within", view.read("within", scalar::percent).map(Amount::Share)),
@@ -244,13 +289,17 @@ fn wide(view: &View<'_>, findings: &mut Findings) {
 /// The margin in the form that the metric needs; every wrong form is explained.
 fn margin(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Option<Margin> {
     let floor = view.read("floor", scalar::duration);
-    if metric == Metric::TtftSlope && !view.has("floor") {
-        let message = "a slope may be near zero, where no percentage of it means anything";
-        let help = "add `floor: 2ms`: the difference per 1,000 tokens that still is harmless";
+    if metric.needs_floor() && !view.has("floor") {
+        let message = format!("`{metric}` may be near zero, where no percentage of it means anything");
+        let help = if metric == Metric::TtftSlope {
+            "add `floor: 2ms`: the difference per 1,000 tokens that still is harmless"
+        } else {
+            "add `floor: 2s`: the difference that still is harmless"
+        };
         misfit("floor", Fault::new("missing-key", message, help), view, findings);
         return None;
     }
-    if view.has("floor") && !metric.is_time() && metric != Metric::TtftSlope {
+    if view.has("floor") && !metric.is_time() && !metric.needs_floor() {
         let message = format!("`floor` is a time, and `{metric}` is not one");
         misfit("floor", Fault::new("wrong-margin", message, "remove `floor`"), view, findings);
     }
@@ -335,7 +384,7 @@ fn warn_at(metric: Metric, margin: Margin, view: &View<'_>, findings: &mut Findi
         Margin::Points(points) => (points, true),
     };
     let amount = view.read("warn_at", scalar::amount).ok_or(Refused)?;
-    let fault = if metric == Metric::TtftSlope {
+    let fault = if metric.needs_floor() {
         Fault::new("wrong-margin", format!("`{metric}` has no `warn_at`"), "remove `warn_at`")
     } else if matches!(amount, Amount::Points(_)) != points {
         Fault::new("wrong-unit", "`warn_at` has another unit than the margin", "use the margin's unit")
@@ -357,6 +406,15 @@ fn objective(metric: Metric, view: &View<'_>, findings: &mut Findings) -> Result
         return Ok(None);
     }
     let objective = view.read("objective", scalar::objective).ok_or(Refused)?;
+    if view.has("against") {
+        if objective.unit == "share" {
+            return Ok(Some(objective.value));
+        }
+        let message = "with `against` the number is a ratio of two phases";
+        let help = "write a percentage of the other phase's value, for example `120%`";
+        misfit("objective", Fault::new("wrong-unit", message, help), view, findings);
+        return Err(Refused);
+    }
     in_unit(metric, objective).map(Some).map_err(|fault| {
         misfit("objective", fault, view, findings);
         Refused

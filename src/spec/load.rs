@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::base::units::Nanos;
 
 /// How requests arrive.
@@ -120,7 +122,8 @@ impl Load {
 }
 
 /// The parts of a cell's time line, in its order. A cell without phases is all steady.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// The first requests, before any warm-up.
     Cold,
@@ -133,11 +136,13 @@ pub enum Phase {
     Burst,
     /// The cell's load again, right after the burst.
     Recovery,
+    /// The cell's load for long: what has aged since the steady phase.
+    Soak,
 }
 
 impl Phase {
     /// All, in the order of the time line.
-    pub const ALL: [Self; 5] = [Self::Cold, Self::Steady, Self::Idle, Self::Burst, Self::Recovery];
+    pub const ALL: [Self; 6] = [Self::Cold, Self::Steady, Self::Idle, Self::Burst, Self::Recovery, Self::Soak];
 
     /// As people write it.
     pub const fn id(self) -> &'static str {
@@ -147,6 +152,7 @@ impl Phase {
             Self::Idle => "idle",
             Self::Burst => "burst",
             Self::Recovery => "recovery",
+            Self::Soak => "soak",
         }
     }
 
@@ -159,7 +165,7 @@ impl Phase {
     pub fn of(self, cell: &str) -> String {
         match self {
             Self::Steady => cell.to_owned(),
-            Self::Cold | Self::Idle | Self::Burst | Self::Recovery => format!("{cell}/{self}"),
+            Self::Cold | Self::Idle | Self::Burst | Self::Recovery | Self::Soak => format!("{cell}/{self}"),
         }
     }
 

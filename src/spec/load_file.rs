@@ -151,14 +151,14 @@ static ON_OFF: Object = Object {
 
 pub(super) static PHASES: Object = Object {
     name: "phases",
-    doc: "What else stands on a cell's time line, in this order: cold, warm-up, steady, idle, burst, recovery.",
+    doc: "What else stands on a cell's time line, in this order: cold, warm-up, steady, idle, burst, recovery, soak.",
     one_of: &[],
     fields: &[
         Field {
             name: "cold",
             kind: Kind::Object(&COLD),
             need: Need::Optional,
-            doc: "the first requests of the run, before the warm-up, under the cell's load; one cell of a workload may have it, and is visited first",
+            doc: "the cell's first requests, before its warm-up, under its load; cells that have it are visited first, in the order of the file",
         },
         Field {
             name: "idle",
@@ -172,6 +172,12 @@ pub(super) static PHASES: Object = Object {
             kind: Kind::Object(&RECOVERY),
             need: Need::Optional,
             doc: "the cell's load again, from the instant in which the burst is over, with whatever it left behind",
+        },
+        Field {
+            name: "soak",
+            kind: Kind::Object(&SOAK),
+            need: Need::Optional,
+            doc: "the cell's load at the end, for long: what a deployment that has aged costs",
         },
     ],
 };
@@ -203,6 +209,8 @@ static BURST: Object = Object {
 
 static RECOVERY: Object =
     Object { name: "recovery phase", doc: "The cell's load after a burst.", one_of: &[], fields: &[REQUESTS] };
+
+static SOAK: Object = Object { name: "soak phase", doc: "The cell's load for long.", one_of: &[], fields: &[REQUESTS] };
 
 const REQUESTS: Field =
     Field { name: "requests", kind: COUNT, need: Need::Required, doc: "measured requests of the phase per run" };
@@ -237,7 +245,7 @@ pub(super) fn phases(view: &View<'_>, capacity: Option<f64>, findings: &mut Find
                     fills(load, requests, &view, findings);
                     load.map(Some)
                 }
-                Phase::Cold | Phase::Steady | Phase::Recovery => Some(None),
+                Phase::Cold | Phase::Steady | Phase::Recovery | Phase::Soak => Some(None),
             };
             Some(Part { phase, load: load?, requests: requests? })
         })

@@ -3,6 +3,7 @@
 use crate::base::diagnostic::Place;
 use crate::base::names::{Condition, Metric, Role, Statistic};
 use crate::base::units::Nanos;
+use crate::spec::load::Phase;
 use crate::spec::slice::Slice;
 
 /// A validated policy file.
@@ -62,6 +63,11 @@ pub struct Check {
     pub cell: String,
     /// Which of the cell's requests; by default all.
     pub slice: Slice,
+    /// The number is the ratio of the cell's value to that of this phase of the same cell in the same run.
+    pub against: Option<Phase>,
+    /// Name of the cell, another phase of the same one, without which the check has no number: that of `against`, or the
+    /// steady one for `time_to_recover`.
+    pub reference: Option<String>,
     /// How much worse the candidate may be.
     pub margin: Margin,
     /// From this harm on a passing check is a `warn`, as a share (0.03 for 3 %).
@@ -82,9 +88,25 @@ impl Check {
         format!("{}@{}", self.metric.with(self.statistic), self.subject())
     }
 
-    /// What is judged: the cell, or a part of its requests ([`Slice::of`]). The name in every table.
+    /// What is judged: the cell, or a part of its requests ([`Slice::of`]), maybe against another phase:
+    /// `c8/recovery:against=steady`. The name in every table.
     pub fn subject(&self) -> String {
-        self.slice.of(&self.cell)
+        let part = self.slice.of(&self.cell);
+        match self.against {
+            None => part,
+            Some(phase) if self.slice.is_whole() => format!("{part}:against={phase}"),
+            Some(phase) => format!("{part},against={phase}"),
+        }
+    }
+
+    /// The cells whose requests make its number.
+    pub fn cells(&self) -> impl Iterator<Item = &str> {
+        [self.cell.as_str()].into_iter().chain(self.reference.as_deref())
+    }
+
+    /// The phase that gives its reference, whatever the cell.
+    pub fn reference_phase(&self) -> Option<Phase> {
+        self.against.or((self.metric == Metric::TimeToRecover).then_some(Phase::Steady))
     }
 }
 

@@ -190,7 +190,13 @@ fn judge_the_whole(view: &View<'_>, entries: &[Entry], findings: &mut Findings) 
 pub const fn default_role(metric: Metric, statistic: Statistic) -> Role {
     let tail = matches!(statistic, Statistic::P99 | Statistic::Tail05);
     match metric {
-        Metric::Itl | Metric::ChunkGap | Metric::Cadence | Metric::Stall | Metric::TtftSlope => Role::Guard,
+        Metric::Itl
+        | Metric::ChunkGap
+        | Metric::Cadence
+        | Metric::Stall
+        | Metric::TtftSlope
+        | Metric::TimeToRecover
+        | Metric::TimeToReject => Role::Guard,
         Metric::Ttft | Metric::Ttfa if !matches!(statistic, Statistic::P50) => Role::Guard,
         Metric::Tpot | Metric::E2e if tail => Role::Guard,
         Metric::Ttft

@@ -173,7 +173,6 @@ fn workload(view: &View<'_>, findings: &mut Findings) -> Option<Workload> {
     let cells: Vec<Option<Vec<Cell>>> =
         view.views("cells").iter().map(|cell_view| time_line(cell_view, capacity, findings)).collect();
     twice(&view.views("cells"), findings);
-    one_is_first(view, findings);
     let prompts = prompts_of(view, findings);
     no_content_without_a_tokenizer(view, findings);
     no_answers_as_ids(view, findings);
@@ -239,17 +238,6 @@ fn prompts_of(view: &View<'_>, findings: &mut Findings) -> Option<Prompts> {
         Some(TOKEN_IDS) => view.count("vocabulary").map(|vocabulary| Prompts::TokenIds { vocabulary }),
         Some(EXACT) => Some(Prompts::Exact),
         _ => Some(Prompts::Text),
-    }
-}
-
-/// A boot has one first request.
-fn one_is_first(view: &View<'_>, findings: &mut Findings) {
-    let cells = view.views("cells");
-    let cold = cells.iter().filter_map(|cell| cell.view("phases")).filter(|phases| phases.has("cold"));
-    for phases in cold.skip(1) {
-        let message = "another cell has a cold phase already, and only one can be the first after a boot";
-        let fault = Fault::new("conflicting-keys", message, "keep one of the two, or make another workload");
-        findings.error(&phases.at("cold"), &phases.key("cold"), fault);
     }
 }
 

@@ -22,6 +22,7 @@ pub mod p_value;
 pub mod paired;
 pub mod power;
 pub mod quantile;
+pub mod recovery;
 pub mod search;
 pub mod slope;
 pub mod steady;

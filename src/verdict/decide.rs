@@ -22,6 +22,7 @@ pub(super) fn decide(subject: &Subject, state: &State, corrected: Corrected, cas
         metric: check.metric,
         statistic: check.statistic,
         cell: check.subject(),
+        against: check.against,
         role: check.role,
         place: check.place.clone(),
         verdict: Verdict::Error,
@@ -80,11 +81,12 @@ fn verdict(subject: &Subject, trial: &Trial, corrected: Corrected, decision: &De
 }
 
 fn reason(subject: &Subject, trial: &Trial, corrected: Corrected, (verdict, decision): (Verdict, &Decision)) -> String {
-    let metric = subject.check.metric;
+    let Check { metric, against, .. } = subject.check;
     let mut text = trial.effect.map_or_else(
         || "this statistic lies among failed requests in half or more of the candidate's runs".to_owned(),
         |effect| {
-            format!("{} ({})", words::effect(metric, &effect, (trial.margin, trial.floor)), levels(metric, &effect))
+            let levels = levels((metric, against), &effect);
+            format!("{} ({levels})", words::effect(metric, &effect, (trial.margin, trial.floor)))
         },
     );
     let family = words::count(corrected.family, "test");
@@ -105,7 +107,7 @@ fn reason(subject: &Subject, trial: &Trial, corrected: Corrected, (verdict, deci
     {
         let shown = if p_objective.get() <= decision.alpha_fail { "missed" } else { "not shown missed" };
         let p = p(p_objective.get());
-        text = format!("{text}; objective {} {} {shown}, {p}", words::digits(limit), metric.unit());
+        text = format!("{text}; objective {} {shown}, {p}", words::level((metric, against), limit));
     }
     if let Some(why) = &subject.demoted {
         text = format!("{text}; advisory here: {why}");

@@ -9,6 +9,7 @@ use crate::base::diagnostic::Place;
 use crate::base::names::{CacheMode, Metric, Role, Statistic};
 pub use crate::compare::conditions::Difference;
 pub use crate::compare::effect::Effect;
+use crate::spec::workload::Phase;
 
 /// The answer to one check, one policy, or a whole gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -159,6 +160,8 @@ pub struct CheckJudgement {
     pub statistic: Statistic,
     /// The cell, or the part of one: `mixed:chat`.
     pub cell: String,
+    /// The phase of the same run that values are divided by; none: values are in the metric's unit.
+    pub against: Option<Phase>,
     /// What it may do to the gate.
     pub role: Role,
     /// Where it stands in the policy file.
@@ -182,4 +185,11 @@ pub struct CheckJudgement {
     pub minimum_detectable: Option<f64>,
     /// For an inconclusive check: what would decide it.
     pub to_decide: Option<String>,
+}
+
+impl CheckJudgement {
+    /// The unit of its values: that of the metric, or `ratio` of two phases.
+    pub const fn unit(&self) -> &'static str {
+        if self.against.is_some() { "ratio" } else { self.metric.unit() }
+    }
 }

@@ -27,6 +27,8 @@ mod words;
 #[cfg(test)]
 mod advice_tests;
 #[cfg(test)]
+mod phases_tests;
+#[cfg(test)]
 mod rates_tests;
 #[cfg(test)]
 mod slices_tests;

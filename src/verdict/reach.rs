@@ -1,9 +1,10 @@
 //! Whether a check can ever be shown: what a policy asks for against what its workload plans, before anything is
 //! measured.
 
+use crate::artifact::metrics::time_to_recover;
 use crate::artifact::metrics::ttft_slope::{LEAST_REQUESTS, LEAST_SPREAD, spread};
 use crate::base::names::{Metric, Role, Scale};
-use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::plan::request::{Plan, PlannedCell, PlannedRequest};
 use crate::spec::policy::{Check, Margin, Policy};
 use crate::stats::error_rate::{Count, Counts, error_rates};
 
@@ -49,13 +50,24 @@ pub struct Unplanned {
     pub help: &'static str,
 }
 
-/// What keeps a check from ever having a number that decides: too few requests with a length in its range, or prompts too much
-/// alike for a slope. Other requests are counted where the policy is read.
-pub fn unplanned(check: &Check, cell: &PlannedCell) -> Option<Unplanned> {
-    let slope = check.metric == Metric::TtftSlope;
-    if check.slice.context.is_none() && check.slice.turn.is_none() && !slope {
+/// What keeps a check from ever having a number that decides: too few requests with a length in its range, too few to see a
+/// recovery, or prompts too much alike for a slope. Other requests are counted where the policy is read.
+pub fn unplanned(check: &Check, plan: &Plan) -> Option<Unplanned> {
+    let cells = check.cells().filter_map(|name| plan.cells.iter().find(|cell| cell.name == name));
+    cells.into_iter().find_map(|cell| unplanned_in(check, cell))
+}
+
+fn unplanned_in(check: &Check, cell: &PlannedCell) -> Option<Unplanned> {
+    let (slope, recovery) = (check.metric == Metric::TtftSlope, check.metric == Metric::TimeToRecover);
+    if check.slice.context.is_none() && check.slice.turn.is_none() && !slope && !recovery {
         return None;
     }
+    let floor = match (slope, recovery, cell.name == check.cell) {
+        (true, ..) => LEAST_REQUESTS,
+        (_, true, true) => time_to_recover::LEAST_REQUESTS,
+        (_, true, false) => time_to_recover::LEAST_STEADY,
+        (false, false, _) => check.statistic.floor(),
+    };
     let (id, numbers) = (check.id(), cell.numbers(&check.slice));
     let part = || {
         let belongs = |request: &&PlannedRequest| numbers.as_ref().is_none_or(|all| all.contains(&request.number));
@@ -64,15 +76,16 @@ pub fn unplanned(check: &Check, cell: &PlannedCell) -> Option<Unplanned> {
     let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let (values, what) = match check.metric.scale() {
         Scale::PerGap => (part().map(|it| count(it.output_tokens.saturating_sub(1))).sum(), "token gaps"),
-        Scale::PerRequest | Scale::PerRun | Scale::Proportion => (part().count(), "requests"),
+        Scale::PerRequest | Scale::PerRefusal | Scale::PerRun | Scale::Proportion => (part().count(), "requests"),
     };
-    let floor = if slope { LEAST_REQUESTS } else { check.statistic.floor() };
     // An advisory number may be uncertain; one of nothing is a slip.
-    let needed = if check.role == Role::Advisory { 1 } else { floor };
+    let needed = if check.role == Role::Advisory && !recovery { 1 } else { floor };
     if values < needed {
-        let message =
-            format!("`{id}` needs {needed} {what} in a run to decide anything, and the plan has {values} of them");
-        let help = "raise the cell's `requests`, take another range or a lower quantile, or write `role: advisory`";
+        let message = format!(
+            "`{id}` needs {needed} {what} in a run to decide anything, and the plan of `{}` has {values} of them",
+            cell.name
+        );
+        let help = "raise the `requests` there, take another range or a lower quantile, or write `role: advisory`";
         return Some(Unplanned { message, help });
     }
     let spread = spread(part().map(|request| request.prompt.words).collect());

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::artifact::metrics::cell::CellData;
+use crate::artifact::run::Run;
 use crate::base::names::Role;
 use crate::compare::effect::{Measured, Unmeasured, measure};
 use crate::compare::evidence::Selection;
@@ -54,18 +55,21 @@ impl State {
 /// advisory; answers that became longer block what depends on their length.
 pub(super) fn states(screening: &Screening<'_>, subjects: &mut [Subject], findings: &[Finding]) -> Vec<State> {
     let case = screening.case;
-    let mut selections: BTreeMap<String, Selection<'_>> = BTreeMap::new();
+    let mut selections: BTreeMap<(String, bool), Selection<'_>> = BTreeMap::new();
     let decision = &case.policy.decision;
     let mut state = |subject: &mut Subject| {
-        let name = &subject.check.cell;
-        if let Some(finding) = blocking(findings, name) {
+        if let Some(finding) = blocking(findings, &subject.check) {
             return State::blocked(finding.verdict, &finding.reference());
         }
-        let Some(cell) = case.evidence.plan.cells.iter().find(|cell| cell.name == *name) else {
+        let planned = |name: &str| case.evidence.plan.cells.iter().find(|cell| cell.name == name);
+        let reference = subject.check.reference.as_deref().map(planned);
+        let (Some(cell), false) = (planned(&subject.check.cell), matches!(reference, Some(None))) else {
             return State::blocked(Verdict::Error, "not judged: cell-unknown");
         };
-        let select = || case.evidence.select(cell, &subject.check.slice, |run| screening.counts(run, cell));
-        let runs = selections.entry(subject.check.subject()).or_insert_with(select);
+        let (slice, reference) = (&subject.check.slice, reference.flatten());
+        let counts = |run: &Run| [Some(cell), reference].into_iter().flatten().all(|cell| screening.counts(run, cell));
+        let select = || case.evidence.select(cell, (slice, reference), counts);
+        let runs = selections.entry((subject.check.subject(), reference.is_some())).or_insert_with(select);
         let single = single(runs);
         match measure(runs, &subject.check, decision, cell.timeout) {
             Ok(measured) => tested(subject, measured, (decision, single)),
@@ -77,11 +81,12 @@ pub(super) fn states(screening: &Screening<'_>, subjects: &mut [Subject], findin
     states
 }
 
-/// The first of the worst findings about everything or about this cell. A broken invariant fails the gate by itself and
+/// The first of the worst findings about everything or about a cell of the check. A broken invariant fails the gate by itself and
 /// says nothing against the numbers: the checks are judged beside it.
-fn blocking<'a>(findings: &'a [Finding], cell: &str) -> Option<&'a Finding> {
+fn blocking<'a>(findings: &'a [Finding], check: &Check) -> Option<&'a Finding> {
     let here = |finding: &&Finding| {
-        finding.verdict != Verdict::Fail && finding.cell.as_deref().is_none_or(|found| found == cell)
+        let is_here = finding.cell.as_deref().is_none_or(|found| check.cells().any(|cell| cell == found));
+        finding.verdict != Verdict::Fail && is_here
     };
     findings.iter().filter(here).rev().max_by_key(|finding| finding.verdict)
 }
@@ -159,7 +164,9 @@ fn block_by_length(decision: &Decision, subjects: &[Subject], states: &mut [Stat
         .map(|(subject, _)| (subject.check.cell.as_str(), &subject.check.slice))
         .collect();
     let whole = Slice::default();
-    let longer = |Check { cell, slice, .. }: &Check| [slice, &whole].iter().any(|it| parts.contains(&(cell, *it)));
+    let longer = |check: &Check| {
+        check.cells().any(|cell| [&check.slice, &whole].iter().any(|slice| parts.contains(&(cell, *slice))))
+    };
     for (subject, state) in subjects.iter().zip(states) {
         if subject.check.metric.depends_on_length() && longer(&subject.check) && matches!(state, State::Tried(_)) {
             *state = State::blocked(

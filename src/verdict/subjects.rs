@@ -36,19 +36,21 @@ impl Subject {
 
 /// The policy's checks in their order, then for each cell with a check that may block, and for each part of one, the
 /// guards on error rate and output length that the policy does not have itself. The whole cell has them for its parts, too: no
-/// part looks fast because another fails.
+/// part looks fast because another fails, and no phase because the one that it is read against does.
 pub(super) fn subjects(policy: &Policy) -> Vec<Subject> {
     let own = policy.checks.iter().map(|check| Subject { check: check.clone(), implied: false, demoted: None });
     let mut subjects: Vec<Subject> = own.collect();
     let blocking = policy.checks.iter().filter(|check| check.role != Role::Advisory);
     let whole = Slice::default();
     let parts: BTreeSet<(&str, &Slice)> =
-        blocking.flat_map(|check| [&whole, &check.slice].map(|slice| (check.cell.as_str(), slice))).collect();
+        blocking.flat_map(|check| check.cells().flat_map(|cell| [(cell, &whole), (cell, &check.slice)])).collect();
     for (cell, slice) in parts {
         for (metric, margin) in
             [(Metric::ErrorRate, Margin::Points(ERRORS)), (Metric::OutputTokens, Margin::Within(LENGTH))]
         {
-            let has = |check: &Check| check.cell == cell && check.slice == *slice && check.metric == metric;
+            let has = |check: &Check| {
+                check.cell == cell && check.slice == *slice && check.metric == metric && check.against.is_none()
+            };
             if policy.checks.iter().any(has) {
                 continue;
             }
@@ -57,6 +59,8 @@ pub(super) fn subjects(policy: &Policy) -> Vec<Subject> {
                 statistic: Statistic::Value,
                 cell: cell.to_owned(),
                 slice: slice.clone(),
+                against: None,
+                reference: None,
                 margin,
                 warn_at: None,
                 objective: None,

@@ -3,6 +3,7 @@
 use crate::base::names::{Metric, Scale, Statistic};
 pub(super) use crate::base::words::count;
 use crate::compare::effect::Effect;
+use crate::spec::workload::Phase;
 use crate::verdict::trial::Harm;
 
 /// `TPOT p50 at c1`.
@@ -17,6 +18,8 @@ pub(super) fn subject(metric: Metric, statistic: Statistic, cell: &str) -> Strin
         Metric::Stall => "longest stall",
         Metric::E2e => "end-to-end latency",
         Metric::TtftSlope => "slope of TTFT",
+        Metric::TimeToRecover => "time to recover",
+        Metric::TimeToReject => "time to reject",
         Metric::Throughput => "throughput",
         Metric::Goodput => "goodput",
         Metric::ErrorRate => "error rate",
@@ -70,11 +73,25 @@ fn bare(metric: Metric, value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// `20.1 to 23.0 ms`.
-pub(super) fn levels(metric: Metric, effect: &Effect) -> String {
-    let scale = if metric.scale() == Scale::Proportion { 100.0 } else { 1.0 };
-    let unit = if metric.scale() == Scale::Proportion { "%" } else { metric.unit() };
+/// `20.1 to 23.0 ms`; `104.1 to 131.0 % of steady` where values are divided by those of a phase.
+pub(super) fn levels(of: (Metric, Option<Phase>), effect: &Effect) -> String {
+    let (scale, unit) = written(of);
     format!("{} to {} {unit}", digits(scale * effect.baseline), digits(scale * effect.candidate))
+}
+
+/// `800.0 ms`, or `120.0 % of steady`.
+pub(super) fn level(of: (Metric, Option<Phase>), value: f64) -> String {
+    let (scale, unit) = written(of);
+    format!("{} {unit}", digits(scale * value))
+}
+
+/// What values are multiplied by, and the unit behind them.
+fn written((metric, against): (Metric, Option<Phase>)) -> (f64, String) {
+    match (against, metric.scale()) {
+        (Some(phase), _) => (100.0, format!("% of {phase}")),
+        (None, Scale::Proportion) => (100.0, "%".to_owned()),
+        (None, _) => (1.0, metric.unit().to_owned()),
+    }
 }
 
 /// Three or four significant digits, without an exponent.

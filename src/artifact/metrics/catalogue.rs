@@ -57,6 +57,16 @@ const fn words(metric: Metric) -> Words {
             "where the 10th and 90th percentiles of the prompt tokens lie less than 1,000 apart, or the server does not count them",
             "what a longer context costs (Theil 1950, Sen 1968); a pair with a failed request is infinitely steep; compared by difference",
         ),
+        Metric::TimeToRecover => (
+            "due instant of the first request from which on 21 running medians of TTFT in a row are at most 1.5 times the median TTFT of the steady phase of the same run - due instant of the phase's first request; a running median is over the 21 requests around one, fewer at the ends",
+            "a recovery phase of fewer than 42 requests, or a steady phase of fewer than 20 or whose median is infinite",
+            "how long users feel a burst that is over (running medians: Tukey 1977); infinite where it is never back; compared by difference",
+        ),
+        Metric::TimeToReject => (
+            "end of the refusal (429 or 503) - due instant",
+            "requests that were not refused; a run without a refused request has no value",
+            "whether an overloaded target says so at once or lets clients wait for nothing",
+        ),
         Metric::Throughput => {
             ("output tokens of the successful requests / the cell's measured window", "", "the closed loop's capacity")
         }
@@ -118,6 +128,7 @@ const fn per(scale: Scale) -> &'static str {
     match scale {
         Scale::PerRequest => "request",
         Scale::PerGap => "chunk gap",
+        Scale::PerRefusal => "refused request",
         Scale::PerRun => "run",
         Scale::Proportion => "run, a share of its requests",
     }
@@ -146,6 +157,10 @@ const fn failed(metric: Metric) -> &'static str {
         Metric::Throughput | Metric::OutputTokens => "adds no tokens",
         Metric::Goodput => "adds nothing",
         Metric::TtftSlope => "makes every pair with it infinitely steep",
+        Metric::TimeToRecover => "is infinitely slow in its running medians",
+        Metric::TimeToReject => {
+            "counts where the target refused it; other failures are no part of it, so pair the check with one of `error_rate`"
+        }
         Metric::Itl | Metric::ChunkGap => "adds no gaps; pair the check with one of `error_rate`",
         Metric::Ttft | Metric::Ttfa | Metric::Tpot | Metric::Cadence | Metric::Stall | Metric::E2e => {
             "counts as infinitely slow; in `tail05` as the time-out"

@@ -15,6 +15,8 @@ pub struct CellData<'r> {
     window: Nanos,
     failed: usize,
     series: BTreeMap<Metric, Result<Vec<f64>, NoValue>>,
+    /// Another phase of the same cell in the same run, which the numbers are read against.
+    reference: Option<Box<Self>>,
 }
 
 impl<'r> CellData<'r> {
@@ -26,7 +28,23 @@ impl<'r> CellData<'r> {
             Nanos::from_micros(evidence.window_end_us).since(Nanos::from_micros(evidence.window_start_us))
         });
         let failed = records.iter().filter(|record| !record.is_success()).count();
-        Self { records, window, failed, series: BTreeMap::new() }
+        Self { records, window, failed, series: BTreeMap::new(), reference: None }
+    }
+
+    /// The same, read against another phase of the run.
+    #[must_use]
+    pub fn against(self, reference: Self) -> Self {
+        Self { reference: Some(Box::new(reference)), ..self }
+    }
+
+    /// The phase that the numbers are read against.
+    pub fn reference(&self) -> Option<&Self> {
+        self.reference.as_deref()
+    }
+
+    /// The same, to be asked.
+    pub fn reference_mut(&mut self) -> Option<&mut Self> {
+        self.reference.as_deref_mut()
     }
 
     /// Only the requests with these numbers. The measured window stays that of the cell: a rate of a part is what the part
@@ -36,7 +54,7 @@ impl<'r> CellData<'r> {
         let records: Vec<&Record> =
             self.records.into_iter().filter(|record| numbers.contains(&record.request)).collect();
         let failed = records.iter().filter(|record| !record.is_success()).count();
-        Self { records, window: self.window, failed, series: BTreeMap::new() }
+        Self { records, failed, series: BTreeMap::new(), ..self }
     }
 
     /// The answer to one question. Values are computed at the first question about their metric.
@@ -53,7 +71,7 @@ impl<'r> CellData<'r> {
         }
         let (value, n) = match definition(question.metric) {
             Definition::Run(compute) => compute(self, question)?,
-            Definition::Request(_) | Definition::Gaps(_) => self.statistic(question)?,
+            Definition::Request(_) | Definition::Gaps(_) | Definition::Refusals(_) => self.statistic(question)?,
         };
         Ok(Summary { value, n, failed: self.failed, gateable: n >= question.statistic.floor() })
     }
@@ -63,7 +81,7 @@ impl<'r> CellData<'r> {
     pub fn times(&self, metric: Metric) -> Vec<f64> {
         match definition(metric) {
             Definition::Request(time) => self.request_times(time),
-            Definition::Gaps(_) | Definition::Run(_) => Vec::new(),
+            Definition::Gaps(_) | Definition::Refusals(_) | Definition::Run(_) => Vec::new(),
         }
     }
 
@@ -120,6 +138,10 @@ impl<'r> CellData<'r> {
                 self.successes().for_each(|record| gaps(record, &mut values));
                 let defined = !values.is_empty();
                 (values, defined)
+            }
+            Definition::Refusals(time) => {
+                let values: Vec<f64> = self.records.iter().filter_map(|record| time(record)).collect();
+                return if values.is_empty() { Err(NoValue::NoRefusal) } else { Ok(values) };
             }
             Definition::Run(_) => return Err(NoValue::NoSuchStatistic),
         };

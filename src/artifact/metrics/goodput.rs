@@ -9,7 +9,9 @@ pub(super) fn of(cell: &CellData<'_>, question: &Question<'_>) -> Result<(f64, u
     for (metric, limit) in question.limits {
         match definition(*metric) {
             Definition::Request(time) => limits.push((time, limit.as_ms())),
-            Definition::Gaps(_) | Definition::Run(_) => return Err(NoValue::NotALimit(*metric)),
+            Definition::Gaps(_) | Definition::Refusals(_) | Definition::Run(_) => {
+                return Err(NoValue::NotALimit(*metric));
+            }
         }
     }
     let good = cell

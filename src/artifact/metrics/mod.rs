@@ -14,6 +14,8 @@ mod gaps;
 mod goodput;
 mod output_tokens;
 mod throughput;
+pub mod time_to_recover;
+mod time_to_reject;
 mod tpot;
 mod ttfa;
 mod ttft;
@@ -69,6 +71,17 @@ pub enum NoValue {
     /// There is no slope over the lengths of the prompts.
     #[error("the server does not count the tokens of prompts that differ enough in length to have a slope")]
     NoSlope,
+    /// No request was refused, so nobody waited for a refusal.
+    #[error("no request of this cell was refused (429 or 503), so there is no time to a refusal")]
+    NoRefusal,
+    /// The phase that the number is read against has none in this run.
+    #[error(
+        "the phase that it is read against has no value in this run: it was not measured, or its value lies among failed requests"
+    )]
+    NoReference,
+    /// Too few requests to tell when the usual level was back.
+    #[error("this phase, or the one that it is read against, has too few requests to tell when it had recovered")]
+    TooShort,
     /// The cell's measured window has no length.
     #[error("the measured window of this cell has no length")]
     NoWindow,
@@ -95,6 +108,8 @@ enum Definition {
     Request(fn(&Record) -> Option<f64>),
     /// A time per chunk gap of a success, in ms.
     Gaps(fn(&Record, &mut Vec<f64>)),
+    /// One time per refused request, in ms; none of the others.
+    Refusals(fn(&Record) -> Option<f64>),
     /// One number for the run.
     Run(OfRun),
 }
@@ -118,10 +133,12 @@ fn definition(metric: Metric) -> Definition {
         Metric::ErrorRate => Definition::Run(error_rate::of),
         Metric::OutputTokens => Definition::Run(output_tokens::of),
         Metric::TtftSlope => Definition::Run(ttft_slope::of),
+        Metric::TimeToRecover => Definition::Run(time_to_recover::of),
+        Metric::TimeToReject => Definition::Refusals(time_to_reject::of),
     }
 }
 
-/// Whether a success has a value of this metric; none of a metric that only a run has.
+/// Whether a success has a value of this metric; none of a metric that only a run or a refused request has.
 pub fn is_defined(metric: Metric, record: &Record) -> Option<bool> {
     match definition(metric) {
         Definition::Request(time) => Some(time(record).is_some()),
@@ -130,7 +147,7 @@ pub fn is_defined(metric: Metric, record: &Record) -> Option<bool> {
             gaps(record, &mut values);
             Some(!values.is_empty())
         }
-        Definition::Run(_) => None,
+        Definition::Refusals(_) | Definition::Run(_) => None,
     }
 }
 

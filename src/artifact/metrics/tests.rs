@@ -101,6 +101,61 @@ fn the_slope_of_ttft_is_what_a_thousand_tokens_cost() {
     assert!(slope(lost).unwrap().value.is_infinite());
 }
 
+/// A steady phase of 30 requests with a TTFT of 100 ms, and a recovery with these, one every 50 ms.
+fn recovering(ttfts: impl Iterator<Item = u64>) -> Run {
+    let steady = (0..30).map(|n| streamed(n, 50 * u64::from(n), 100, 10, 3));
+    let recovery = (0..).zip(ttfts).map(|(n, ttft)| Record {
+        cell: "c8/recovery".to_owned(),
+        ..streamed(n, 2_000 + 50 * u64::from(n), ttft, 10, 3)
+    });
+    run(steady.chain(recovery).collect())
+}
+
+fn time_to_recover(run: &Run) -> Result<Summary, NoValue> {
+    let recovery = CellData::of(run, "c8/recovery").against(CellData::of(run, "c8"));
+    let (metric, statistic) = (Metric::TimeToRecover, Statistic::Value);
+    { recovery }.summary(&Question { metric, statistic, limits: &[], timeout: Nanos::from_secs(10) })
+}
+
+#[test]
+fn a_recovery_takes_until_the_first_token_comes_as_in_the_steady_phase() {
+    let slow_then = |slow: usize, usual: u64, n: usize| (0..n).map(move |at| if at < slow { 900 } else { usual });
+    let after = |slow, usual, n| time_to_recover(&recovering(slow_then(slow, usual, n))).map(|it| it.value);
+    assert_eq!(after(40, 120, 100), Ok(2_000.0));
+    assert_eq!(after(40, 150, 100), Ok(2_000.0), "half as long again is back");
+    assert_eq!(after(40, 151, 100), Ok(f64::INFINITY));
+    assert_eq!(after(0, 100, 42), Ok(0.0));
+    assert_eq!(after(0, 100, 41), Err(NoValue::TooShort));
+    assert_eq!(after(90, 100, 100), Ok(f64::INFINITY), "not back for long enough to say so");
+    // A failed request is a slow one: that at 49 keeps it away for one request more, and those to come are no relapse.
+    let mut failing = recovering(slow_then(40, 100, 100));
+    for record in failing.records.iter_mut().filter(|record| record.request % 10 == 9 && record.cell != "c8") {
+        record.outcome = Outcome::TimedOut;
+    }
+    assert_eq!(time_to_recover(&failing).map(|it| (it.value, it.n, it.failed)), Ok((2_050.0, 100, 10)));
+    // Without a usual level there is nothing to be back at.
+    failing.records.iter_mut().filter(|record| record.cell == "c8").for_each(|it| it.outcome = Outcome::TimedOut);
+    assert_eq!(time_to_recover(&failing), Err(NoValue::NoReference));
+    let alone =
+        Question { metric: Metric::TimeToRecover, statistic: Statistic::Value, limits: &[], timeout: Nanos::ZERO };
+    assert_eq!(summarise(&failing, "c8/recovery", &alone), Err(NoValue::NoReference));
+}
+
+#[test]
+fn a_time_to_a_refusal_is_that_of_the_refused_alone() {
+    let refused_after = |n: u32, ms: u64| Record { end: Nanos::from_millis(ms), ..refused(n, 0) };
+    let mut records: Vec<Record> = (0..30).map(|n| streamed(n, 0, 500, 10, 5)).collect();
+    records.extend((30..51).map(|n| refused_after(n, u64::from(n))));
+    records.extend((51..60).map(|n| Record { outcome: Outcome::TimedOut, ..refused_after(n, 9_000) }));
+    let run = run(records);
+    let found = ask(&run, Metric::TimeToReject, Statistic::P50).unwrap();
+    assert_eq!((found.value, found.n, found.failed, found.gateable), (40.0, 21, 30, true));
+    let tail = ask(&run, Metric::TimeToReject, Statistic::P90).unwrap();
+    assert_eq!((tail.value, tail.gateable), (48.0, false));
+    let none = self::run(vec![streamed(0, 0, 50, 10, 5)]);
+    assert_eq!(ask(&none, Metric::TimeToReject, Statistic::P50), Err(NoValue::NoRefusal));
+}
+
 #[test]
 fn latency_counts_from_the_due_instant() {
     let mut late = streamed(0, 100, 50, 10, 3);

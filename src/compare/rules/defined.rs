@@ -18,7 +18,7 @@ const TOLERANCE: f64 = 0.05;
 /// The same share of the answers defines each metric in what has a check of it.
 pub(super) fn same_answers(evidence: &Evidence<'_>, policy: &Policy) -> Vec<Mismatch> {
     let checked: BTreeSet<(Metric, &str, &Slice)> =
-        policy.checks.iter().map(|check| (check.metric, check.cell.as_str(), &check.slice)).collect();
+        policy.checks.iter().flat_map(|check| check.cells().map(|cell| (check.metric, cell, &check.slice))).collect();
     checked.into_iter().flat_map(|(metric, cell, slice)| of_metric(evidence, metric, (cell, slice))).collect()
 }
 

@@ -13,6 +13,8 @@ pub(crate) fn check(metric: Metric, statistic: Statistic, cell: &str, margin: Ma
         statistic,
         cell: cell.to_owned(),
         slice: Slice::default(),
+        against: None,
+        reference: None,
         margin,
         warn_at: None,
         objective: None,

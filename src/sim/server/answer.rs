@@ -43,7 +43,7 @@ impl Spoken {
             };
             self.state = match signal {
                 Some(Signal::Token { last }) => self.speech.token(last, &mut out),
-                Some(Signal::Rejected) | None => Next::Cut,
+                Some(Signal::Rejected | Signal::Shed) | None => Next::Cut,
             };
         }
         if !out.is_empty() {

@@ -225,6 +225,7 @@ impl Site {
         let kind = if speech.is_stream() { "text/event-stream; charset=utf-8" } else { "application/json" };
         match ticket.signals.recv().await {
             Some(Signal::Rejected) => refuse(speech.too_long()),
+            Some(Signal::Shed) => refuse(Refusal::overloaded()),
             Some(first) => response(StatusCode::OK, kind, Answer::Spoken(Box::new(Spoken::new(speech, ticket, first)))),
             None => refuse(Refusal::new(500, "InternalServerError", "the engine has stopped", None)),
         }

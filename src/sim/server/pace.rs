@@ -25,6 +25,8 @@ pub(super) enum Signal {
     Token { last: bool },
     /// The request can never run.
     Rejected,
+    /// The queue is full.
+    Shed,
 }
 
 enum Command {
@@ -176,6 +178,7 @@ impl Pacer {
             let Some(live) = self.live.get_mut(&event.id) else { continue };
             let (signal, ends) = match event.outcome {
                 Outcome::Rejected => (Signal::Rejected, true),
+                Outcome::Shed => (Signal::Shed, true),
                 Outcome::Token { last, .. } => {
                     match live.last_token.replace(event.at) {
                         None => meter.first_token(event.at.since(live.arrived), live.prompt_tokens),

@@ -138,6 +138,8 @@ cells:
             rate: 40/s
             for: 2s
         requests: 52
+      soak:
+        requests: 55
       idle:
         pause: 30s
         requests: 53
@@ -200,6 +202,12 @@ checks:
   - metric: error_rate
     at_most: 1pp
     objective: 2%
+  - metric: tpot
+    statistic: p50
+    phase: cold
+    against: steady
+    at_most: 5%
+    objective: 120%
 ";
 
 const FULL_MIX: &str = "\
@@ -451,7 +459,10 @@ fn every_value_arrives_as_it_was_written() {
     let policy = policy(FULL_POLICY, &workload);
     assert_eq!((policy.runs, policy.controls, policy.baseline_max_age_days), (4, 3, 30));
     assert_eq!(policy.when, [(Condition::Hardware, "h100".to_owned())]);
-    assert_eq!(policy.checks.len(), 7);
+    assert_eq!(policy.checks.len(), 8);
+    let against = &policy.checks[7];
+    assert_eq!((against.id().as_str(), against.objective), ("tpot.p50@a/cold:against=steady", Some(1.2)));
+    assert_eq!(against.cells().collect::<Vec<_>>(), ["a/cold", "a"]);
     assert_eq!(
         (policy.checks[0].id().as_str(), policy.checks[2].id().as_str()),
         ("ttft.p50@a/cold", "output_tokens@b")
@@ -495,6 +506,7 @@ fn loads_and_phases_arrive_as_they_were_written() {
         ("line/idle", Phase::Idle, Load::Idle { pause: secs(30) }, 53, 0),
         ("line/burst", Phase::Burst, high, 52, 0),
         ("line/recovery", Phase::Recovery, few, 51, 0),
+        ("line/soak", Phase::Soak, few, 55, 0),
         ("closed", Phase::Steady, Load::OnOff { rate: 20.0, on: secs(5), off: secs(10) }, 50, 20),
         ("closed/burst", Phase::Burst, Load::Closed { concurrency: 9 }, 54, 0),
     ];

@@ -349,9 +349,8 @@ fn every_fault_of_a_load_and_of_a_phase_is_found() {
                 "5:108 impossible-range cells[0].phases.burst.requests",
             ),
             (
-                &(shaped("concurrency: 1, phases: {cold: {requests: 9}}")
-                    + "  - {name: d, requests: 5, concurrency: 1, prompt_tokens: 9, output_tokens: 9, phases: {cold: {requests: 9}}}\n"),
-                "6:95 conflicting-keys cells[1].phases.cold",
+                &shaped("concurrency: 1, phases: {soak: {for: 30m}}"),
+                "5:96 missing-key cells[0].phases.soak.requests|5:97 unknown-key cells[0].phases.soak.for",
             ),
         ],
     );

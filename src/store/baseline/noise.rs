@@ -72,11 +72,12 @@ fn of_cell(releases: &[Sessions<'_>], cell: &str) -> Vec<NoiseEntry> {
     entries
 }
 
-/// The statistics whose noise is shown. Goodput depends on limits that only a policy knows, and so does the scale of the slope of
-/// TTFT; shares have their own test.
+/// The statistics whose noise is shown. Goodput depends on limits that only a policy knows, and so does the scale of what needs a
+/// floor; shares have their own test, and what is refused is no number of every run.
 const fn shown(metric: Metric) -> &'static [Statistic] {
     match (metric, metric.scale()) {
-        (Metric::Goodput | Metric::TtftSlope, _) | (_, Scale::Proportion) => &[],
+        (Metric::Goodput | Metric::TtftSlope | Metric::TimeToRecover, _)
+        | (_, Scale::Proportion | Scale::PerRefusal) => &[],
         (_, Scale::PerRequest) => &[Statistic::P50, Statistic::P95],
         (_, Scale::PerGap) => &[Statistic::P99],
         (_, Scale::PerRun) => &[Statistic::Value],

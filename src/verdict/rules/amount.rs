@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::base::names::Side;
 use crate::compare::evidence::name;
+use crate::spec::policy::Check;
 use crate::verdict::judgement::{Finding, Verdict};
 use crate::verdict::rules::{Screening, Seen, error};
 
@@ -20,7 +21,7 @@ pub(super) fn candidate_data(screening: &Screening<'_>) -> Vec<Finding> {
 pub(super) fn cells_exist(screening: &Screening<'_>) -> Vec<Finding> {
     let (plan, policy) = (screening.case.evidence.plan, screening.case.policy);
     let known: BTreeSet<&str> = plan.cells.iter().map(|cell| cell.name.as_str()).collect();
-    let asked: BTreeSet<&str> = policy.checks.iter().map(|check| check.cell.as_str()).collect();
+    let asked: BTreeSet<&str> = policy.checks.iter().flat_map(Check::cells).collect();
     let message = |cell: &str| {
         format!("the workload `{}` has no cell `{cell}`: name one of its cells in the check", plan.workload)
     };

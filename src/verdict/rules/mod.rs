@@ -105,7 +105,7 @@ impl<'a> Screening<'a> {
     /// Looks at every compared run in every cell with a check.
     pub(super) fn of(case: &Case<'a>) -> Self {
         let checks = &case.policy.checks;
-        let has_check = |cell: &&PlannedCell| checks.iter().any(|check| check.cell == cell.name);
+        let has_check = |cell: &&PlannedCell| checks.iter().any(|check| check.cells().any(|name| name == cell.name));
         let evidence = case.evidence;
         let in_cell = |cell: &'a PlannedCell| {
             evidence.all().map(move |(side, run)| {

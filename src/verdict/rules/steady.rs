@@ -49,7 +49,9 @@ fn unsteady(
 
 /// The smallest relative margin of the required checks of this metric in this cell.
 fn smallest_margin(checks: &[Check], cell: &PlannedCell, metric: Metric) -> Option<f64> {
-    let relevant = checks.iter().filter(|c| c.role == Role::Required && c.cell == cell.name && c.metric == metric);
+    let relevant = checks.iter().filter(|check| {
+        check.role == Role::Required && check.metric == metric && check.cells().any(|name| name == cell.name)
+    });
     let margins = relevant.filter_map(|check| match check.margin {
         Margin::Relative { ratio, .. } => Some(ratio),
         Margin::Points(_) | Margin::Within(_) => None,
