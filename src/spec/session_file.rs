@@ -9,6 +9,9 @@ use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::view::View;
 use crate::spec::workload::{Class, Lengths};
 
+/// Messages that the prompts of one cell hold: 64 MB of plan.
+const MOST_MESSAGES: u64 = 4_000_000;
+
 const TIME: Kind = Kind::Duration { min: "1ms", max: "1h" };
 /// A pause, or a distribution of pauses.
 const PAUSE: Kind = Kind::Either(&TIME, &Kind::Object(&PAUSES));
@@ -204,6 +207,16 @@ pub(super) fn session(view: &View<'_>, class: Option<&Class>, findings: &mut Fin
     {
         let message = format!("a session has at most {} turns, so that none goes on after turn {after}", turns.most());
         error("branches", "impossible-range", message, "branch earlier, or let sessions have more `turns`");
+    }
+    let requests =
+        u64::from(view.count("requests").unwrap_or(0)).saturating_add(view.count("warmup").unwrap_or(0).into());
+    // Of a session's requests the average one holds as many messages as the session has turns.
+    if requests.saturating_mul(turns.most().into()) > MOST_MESSAGES {
+        let message = format!(
+            "{requests} requests of sessions of up to {} turns hold more than {MOST_MESSAGES} messages",
+            turns.most()
+        );
+        error("turns", "too-large", message, "plan fewer `requests`, or make sessions shorter");
     }
     let first = class.map_or(0, |class| class.prompt_tokens.most().saturating_add(class.output_tokens.most()));
     if first > max_context {

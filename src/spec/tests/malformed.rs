@@ -126,6 +126,10 @@ fn what_is_wrong_with_sessions_is_found() {
                 &shaped("concurrency: 1, session: {turns: 4, turn_tokens: 9}, phases: {cold: {requests: 2}}"),
                 "5:126 conflicting-keys cells[0].phases",
             ),
+            (
+                &talk("turns: 900, turn_tokens: 9").replace("requests: 50", "requests: 9000"),
+                "5:100 too-large cells[0].session.turns",
+            ),
             (&shaped("concurrency: 1, session: 4"), "5:90 wrong-type cells[0].session"),
         ],
     );
