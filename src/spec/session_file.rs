@@ -7,7 +7,7 @@ use crate::spec::scalar;
 use crate::spec::session::{Answers, Branches, MOST_TURNS, Pause, Session, Tools};
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::view::View;
-use crate::spec::workload::{Class, Lengths};
+use crate::spec::workload::{Class, Lengths, Load};
 
 /// Messages that the prompts of one cell hold: 64 MB of plan.
 const MOST_MESSAGES: u64 = 4_000_000;
@@ -208,16 +208,6 @@ pub(super) fn session(view: &View<'_>, class: Option<&Class>, findings: &mut Fin
         let message = format!("a session has at most {} turns, so that none goes on after turn {after}", turns.most());
         error("branches", "impossible-range", message, "branch earlier, or let sessions have more `turns`");
     }
-    let requests =
-        u64::from(view.count("requests").unwrap_or(0)).saturating_add(view.count("warmup").unwrap_or(0).into());
-    // Of a session's requests the average one holds as many messages as the session has turns.
-    if requests.saturating_mul(turns.most().into()) > MOST_MESSAGES {
-        let message = format!(
-            "{requests} requests of sessions of up to {} turns hold more than {MOST_MESSAGES} messages",
-            turns.most()
-        );
-        error("turns", "too-large", message, "plan fewer `requests`, or make sessions shorter");
-    }
     let first = class.map_or(0, |class| class.prompt_tokens.most().saturating_add(class.output_tokens.most()));
     if first > max_context {
         let message = format!("a first turn may have {first} tokens, its answer included");
@@ -238,6 +228,37 @@ pub(super) fn session(view: &View<'_>, class: Option<&Class>, findings: &mut Fin
         branches,
         max_context,
     }))
+}
+
+/// Whether the requests of a cell are enough for its sessions, and not too many to be planned.
+pub(super) fn fit(
+    session: &Session,
+    load: Load,
+    [warmup, requests]: [u32; 2],
+    view: &View<'_>,
+    findings: &mut Findings,
+) {
+    let mut error = |key: &str, code, message: String, help: &str| {
+        findings.error(&view.at(key), &view.key(key), Fault::new(code, message, help));
+    };
+    if let Load::Closed { concurrency } = load
+        && f64::from(requests) < f64::from(concurrency) * session.mean_requests()
+    {
+        let message = format!(
+            "{requests} requests in sessions of {:.0} never fill {concurrency} sessions at once",
+            session.mean_requests()
+        );
+        error("requests", "impossible-range", message, "plan a session or more for each slot");
+    }
+    // Of a session's requests the average one holds as many messages as the session has turns.
+    let all = u64::from(warmup).saturating_add(requests.into());
+    if all.saturating_mul(session.turns.most().into()) > MOST_MESSAGES {
+        let message = format!(
+            "{all} requests, those of the warm-up among them, in sessions of up to {} turns hold more than {MOST_MESSAGES} messages",
+            session.turns.most()
+        );
+        error("session", "too-large", message, "plan fewer `requests`, lower the load, or make sessions shorter");
+    }
 }
 
 #[expect(clippy::option_option, reason = "no tools and wrong tools are two things")]

@@ -287,12 +287,16 @@ fn cell(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) -> Opti
         Some(session) => session.warmup(load),
         None => load_file::default_warmup(load),
     };
+    let warmup = if view.has("warmup") { view.count("warmup")? } else { default_warmup() };
+    if let (Some(session), Some(requests)) = (&session, requests) {
+        session_file::fit(session, load, [warmup, requests], view, findings);
+    }
     Some(Cell {
         name: view.text("name")?,
         phase: Phase::Steady,
         load,
         requests: requests?,
-        warmup: if view.has("warmup") { view.count("warmup")? } else { default_warmup() },
+        warmup,
         trace: trace?,
         classes: classes?,
         session,

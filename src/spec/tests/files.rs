@@ -242,7 +242,7 @@ name: talk
 cells:
   - name: t
     concurrency: 2
-    requests: 50
+    requests: 100
     prompt_tokens: 90
     output_tokens: 9
     session:

@@ -127,8 +127,12 @@ fn what_is_wrong_with_sessions_is_found() {
                 "5:126 conflicting-keys cells[0].phases",
             ),
             (
-                &talk("turns: 900, turn_tokens: 9").replace("requests: 50", "requests: 9000"),
-                "5:100 too-large cells[0].session.turns",
+                &shaped("rate: 1/s, session: {turns: 900, turn_tokens: 9}").replace("requests: 50", "requests: 9000"),
+                "5:87 too-large cells[0].session",
+            ),
+            (
+                &shaped("concurrency: 13, session: {turns: 4, turn_tokens: 9}"),
+                "5:25 impossible-range cells[0].requests",
             ),
             (&shaped("concurrency: 1, session: 4"), "5:90 wrong-type cells[0].session"),
         ],
