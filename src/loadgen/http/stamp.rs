@@ -22,6 +22,8 @@ const STEP: i64 = 100_000;
 const DISTRUST: Nanos = Nanos::from_millis(500);
 /// A reading of both clocks that took longer is taken again: the thread lost its processor in between.
 const TOGETHER: Nanos = Nanos::from_micros(5);
+/// And so many times at most.
+const TRIES: u32 = 8;
 /// No clock was read yet.
 const UNKNOWN: i64 = i64::MIN;
 
@@ -63,8 +65,12 @@ impl Stamper {
     /// The instant of bytes that were just read and that the kernel stamped with this wall-clock time, in ns since
     /// 1970.
     pub(super) fn stamp(&self, kernel: Option<i64>) -> Stamped {
-        let (now, wall) = self.read_together();
-        let stamped = self.stamped(kernel, now, wall);
+        let read = || (self.clock.now(), wall_clock(), self.clock.now());
+        let (now, stamped) = match together(read) {
+            Ok((now, wall)) => (now, self.stamped(kernel, now, wall)),
+            // Clocks that were not read together say neither an age nor that one of them was set.
+            Err(now) => (now, Stamped { at: now, by_kernel: false }),
+        };
         self.lag.note(now.since(stamped.at));
         let count = if stamped.by_kernel { &self.by_kernel } else { &self.unaided };
         count.fetch_add(1, Ordering::Relaxed);
@@ -114,18 +120,20 @@ impl Stamper {
         }
         now.0 < self.distrusted.load(Ordering::Relaxed)
     }
+}
 
-    fn read_together(&self) -> (Nanos, i64) {
-        let mut read = (self.clock.now(), wall_clock());
-        for _ in 0..3 {
-            let after = self.clock.now();
-            if after.since(read.0) <= TOGETHER {
-                break;
-            }
-            read = (after, wall_clock());
+/// The two clocks, read together: the run's before and after the wall clock, until both are one instant. Where the thread
+/// lost its processor in between each time, the run's present.
+fn together(mut read: impl FnMut() -> (Nanos, i64, Nanos)) -> Result<(Nanos, i64), Nanos> {
+    let mut last = Nanos::ZERO;
+    for _ in 0..TRIES {
+        let (before, wall, after) = read();
+        if after.since(before) <= TOGETHER {
+            return Ok((before, wall));
         }
-        read
+        last = after;
     }
+    Err(last)
 }
 
 /// Nanoseconds since 1970 by the clock that the kernel stamps with.
@@ -159,6 +167,21 @@ mod tests {
         assert_eq!(at(130, 30, -200), unaided(ms(130)), "a stamp from before the run");
         assert_eq!(stamper.stamped(None, ms(140), WALL + 40_000_000), unaided(ms(140)));
         assert_eq!(stamper.report().clock_steps, 0);
+    }
+
+    #[test]
+    fn clocks_between_which_the_thread_lost_its_processor_are_read_again_and_never_taken_for_a_step() {
+        let us = Nanos::from_micros;
+        let reads = |slow: usize| {
+            let mut n = 0;
+            together(move || {
+                n += 1;
+                (us(100 * n), WALL, us(100 * n + if usize::try_from(n).unwrap() <= slow { 60 } else { 1 }))
+            })
+        };
+        assert_eq!(reads(0), Ok((us(100), WALL)));
+        assert_eq!(reads(5), Ok((us(600), WALL)));
+        assert_eq!(reads(100), Err(us(860)), "the present, and no wall clock");
     }
 
     #[test]
