@@ -148,9 +148,6 @@ fn lost(requests: &Requests, severed: u64) -> Vec<String> {
             count(severed, "request")
         ));
     }
-    if !requests.classes.is_empty() {
-        lost.push("classes: they stay in the file, and a cell measures all of them together".to_owned());
-    }
     let untold = rows.iter().filter(|row| row.output_tokens.is_none()).count();
     if untold > 0 {
         lost.push(format!(

@@ -174,8 +174,8 @@ impl OfRequests {
         let within = sessions.turns.iter().sum();
         let sharing = shape::sharing(requests);
         let mut classes = BTreeMap::new();
-        for name in requests.rows.iter().filter_map(|row| requests.classes.get(usize::from(row.class?))) {
-            *classes.entry(name.clone()).or_insert(0_usize) += 1;
+        for name in requests.rows.iter().filter_map(|row| requests.class(row)) {
+            *classes.entry(name.to_owned()).or_insert(0_usize) += 1;
         }
         Self {
             source: requests.source,

@@ -1,5 +1,7 @@
 //! The part of a cell that names a trace.
 
+use std::collections::BTreeMap;
+
 use crate::spec::findings::{Fault, Findings};
 use crate::spec::load_file::TRACE;
 use crate::spec::target::NamedFile;
@@ -36,7 +38,7 @@ pub(super) fn trace(view: &View<'_>, findings: &mut Findings) -> Option<Option<R
         return None;
     }
     let place = Some(findings.place(&view.at(key)));
-    Some(Some(Replay { file: NamedFile { path, key: view.key(key), place }, long_answers: 0, least_gaps: 0 }))
+    Some(Some(Replay { file: NamedFile { path, key: view.key(key), place }, parts: BTreeMap::new() }))
 }
 
 /// A step of a path that leads nowhere but down.

@@ -1,5 +1,6 @@
 //! A workload: the traffic, as cells.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::base::names::Caches;
@@ -112,9 +113,22 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The class of this name.
-    pub fn class(&self, name: &str) -> Option<&Class> {
-        self.classes.iter().find(|class| class.name.as_deref() == Some(name))
+    /// The names of the classes that its measured requests have, in order; none where it has no classes.
+    pub fn class_names(&self) -> BTreeSet<&str> {
+        let drawn = self.classes.iter().filter_map(|class| class.name.as_deref());
+        let traced = self.trace.iter().flat_map(|trace| trace.parts.keys());
+        drawn.chain(traced.filter_map(Option::as_deref)).collect()
+    }
+
+    /// What its measured requests of a class are sure to have; without a class, all of them.
+    pub fn sure(&self, class: Option<&str>) -> Sure {
+        let wanted = |name: Option<&str>| class.is_none() || name == class;
+        if let Some(trace) = &self.trace {
+            let parts = trace.parts.iter().filter(|(name, _)| wanted(name.as_deref()));
+            return parts.fold(Sure::default(), |sum, (_, part)| sum.and(*part));
+        }
+        let drawn = self.classes.iter().zip(self.class_counts()).filter(|(class, _)| wanted(class.name.as_deref()));
+        drawn.fold(Sure::default(), |sum, (class, count)| sum.and(Sure::of(count, class.output_tokens.least())))
     }
 
     /// How many of its measured requests each class has, in the order of the classes.
@@ -193,10 +207,38 @@ impl Class {
 pub struct Replay {
     /// The file, by its path from the workload's folder, and where the workload names it.
     pub file: NamedFile,
-    /// Measured requests with answers of two tokens or more. Zero until the trace was read, as below.
-    pub long_answers: u32,
-    /// Gaps between tokens that the measured requests have at least.
-    pub least_gaps: u64,
+    /// Its measured requests by their class; empty until the trace was read.
+    pub parts: BTreeMap<Option<String>, Sure>,
+}
+
+/// What some requests of a cell are sure to have, whatever is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sure {
+    /// How many they are.
+    pub requests: u64,
+    /// Those with answers of two tokens or more.
+    pub long_answers: u64,
+    /// Gaps between tokens.
+    pub gaps: u64,
+}
+
+impl Sure {
+    /// So many requests with answers of at least so many tokens.
+    pub fn of(requests: u32, tokens: u32) -> Self {
+        let requests = u64::from(requests);
+        let gaps = requests.saturating_mul(tokens.saturating_sub(1).into());
+        Self { requests, long_answers: if tokens > 1 { requests } else { 0 }, gaps }
+    }
+
+    /// These and those.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            long_answers: self.long_answers.saturating_add(other.long_answers),
+            gaps: self.gaps.saturating_add(other.gaps),
+        }
+    }
 }
 
 /// A distribution of token counts.

@@ -98,6 +98,49 @@ fn a_slower_candidate_fails_under_a_trace_too() {
 }
 
 #[test]
+fn a_class_of_a_trace_is_judged_apart_and_a_class_that_it_lacks_is_refused() {
+    let scene = Scene::new();
+    let rows = (0..120).fold("{\"servegate_trace\":1,\"source\":\"servegate\"}\n".to_owned(), |mut text, number| {
+        let class = if number % 4 == 0 { "summarise" } else { "chat" };
+        let at = number * 200_000;
+        writeln!(text, "{{\"at_us\":{at},\"prompt_tokens\":20,\"output_tokens\":8,\"class\":\"{class}\"}}").unwrap();
+        text
+    });
+    scene.write("t.jsonl", &rows);
+    scene.write("all.jsonl", &rows.replace(",\"class\":\"chat\"", "").replace(",\"class\":\"summarise\"", ""));
+    let workload = |trace: &str| {
+        format!(
+            "servegate: 1\nkind: workload\nname: tiny\ncells:\n  - {{name: c2, trace: {trace}, warmup: 20, requests: 100}}\n"
+        )
+    };
+    scene.write("w.yaml", &workload("t.jsonl"));
+    let plain = scene.read("p.yaml");
+    let check =
+        |keys: &str| scene.write("p.yaml", &format!("{plain}  - {{metric: ttft, at_most: 9%, role: guard, {keys}}}\n"));
+    check("statistic: p50, class: chit");
+    scene.line("check p.yaml w.yaml").exits(5).says(&[
+        "unknown-class",
+        "`chit` is no class of `c2`",
+        "did you mean `chat`?",
+        "p.yaml:",
+    ]);
+    check("statistic: p50, class: books");
+    scene.line("check p.yaml w.yaml").exits(5).says(&["the classes there are `chat`, `summarise`"]);
+    check("statistic: p75, class: summarise");
+    scene.line("check p.yaml w.yaml").exits(5).says(&["too-few-requests", "needs 40 requests", "the class plans 25"]);
+    check("statistic: p50, class: summarise");
+    scene.line("check p.yaml w.yaml").exits(0);
+    Session { name: "mon", release: "v1", side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
+    Session { name: "tue", release: "v2", side: Side::Candidate, step_ms: 5.0 }.simulate(&scene);
+    scene.line(COMPARE).exits(0).shows(&["c2:summarise"]);
+    let run = scene.stored("runs/v1/mon-00-baseline");
+    let of = |class: &str| run.records.iter().filter(|record| record.class.as_deref() == Some(class)).count();
+    assert_eq!((of("chat"), of("summarise")), (75, 25));
+    scene.write("w.yaml", &workload("all.jsonl"));
+    scene.line("check p.yaml w.yaml").exits(5).says(&["remove `class`: the trace names no classes"]);
+}
+
+#[test]
 fn a_trace_that_was_changed_after_the_baseline_is_another_plan() {
     let scene = scene(120, 600);
     Session { name: "mon", release: "v1", side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
