@@ -10,8 +10,9 @@ use crate::spec::view::View;
 use crate::spec::workload::Replay;
 
 /// Keys that say what a trace says already, or what it has no room for.
-const EXCLUDED: [(&str, &str); 4] = [
+const EXCLUDED: [(&str, &str); 5] = [
     ("prompt_tokens", "the trace tells the length of every prompt"),
+    ("lengths", "the trace tells the length of every prompt"),
     ("classes", "the trace tells what its requests look like"),
     ("shared_prefix", "the trace tells what prompts share"),
     ("phases", "a trace is a time line of its own, without phases"),

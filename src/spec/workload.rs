@@ -189,6 +189,8 @@ pub struct Class {
     pub prompt_tokens: Lengths,
     /// Output length in tokens, forced where the engine allows it.
     pub output_tokens: Lengths,
+    /// Prompt and output lengths together, in which case the two above are its margins; empty where they are apart.
+    pub lengths: Vec<LengthRow>,
     /// Prefixes shared between requests of the class; none by default.
     pub shared_prefix: Option<SharedPrefix>,
     /// What its prompts say, where their length is exact.
@@ -198,8 +200,43 @@ pub struct Class {
 impl Class {
     /// The only one of a cell without classes.
     pub const fn only(prompt_tokens: Lengths, output_tokens: Lengths) -> Self {
-        Self { name: None, weight: 1.0, prompt_tokens, output_tokens, shared_prefix: None, content: Content::English }
+        Self {
+            name: None,
+            weight: 1.0,
+            prompt_tokens,
+            output_tokens,
+            lengths: Vec::new(),
+            shared_prefix: None,
+            content: Content::English,
+        }
     }
+
+    /// The only one of a cell, with lengths from a table.
+    pub fn joint(lengths: Vec<LengthRow>) -> Self {
+        let margin =
+            |of: fn(&LengthRow) -> Range| Lengths::Ranges(lengths.iter().map(|row| (of(row), row.weight)).collect());
+        Self { lengths: lengths.clone(), ..Self::only(margin(|row| row.prompt), margin(|row| row.output)) }
+    }
+}
+
+/// Token counts from one to another, both among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Range {
+    /// Smallest.
+    pub min: u32,
+    /// Largest.
+    pub max: u32,
+}
+
+/// Requests whose prompts and answers have lengths of these ranges.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LengthRow {
+    /// Prompt length in tokens.
+    pub prompt: Range,
+    /// Output length in tokens.
+    pub output: Range,
+    /// Its share of the requests is its weight among those of all rows. Positive.
+    pub weight: f64,
 }
 
 /// A trace that a cell repeats.
@@ -266,6 +303,8 @@ pub enum Lengths {
     },
     /// Lengths with weights (non-empty, positive weights).
     Table(Vec<(u32, f64)>),
+    /// Ranges with weights: one side of a table of prompts and answers.
+    Ranges(Vec<(Range, f64)>),
     /// Those of the cell's trace.
     Traced,
 }
@@ -286,6 +325,7 @@ impl Lengths {
             Self::Fixed(length) => *length,
             Self::Uniform { min, .. } | Self::LogNormal { min, .. } => *min,
             Self::Traced => 1,
+            Self::Ranges(ranges) => ranges.iter().map(|(range, _)| range.min).min().unwrap_or_default(),
             Self::Table(weights) => weights.iter().map(|(length, _)| *length).min().unwrap_or_default(),
         }
     }
@@ -296,6 +336,7 @@ impl Lengths {
             Self::Fixed(length) => range.holds(*length),
             Self::Uniform { min, max } | Self::LogNormal { min, max, .. } => range.from <= *max && range.upto > *min,
             Self::Table(weights) => weights.iter().any(|(length, _)| range.holds(*length)),
+            Self::Ranges(ranges) => ranges.iter().any(|(part, _)| range.from <= part.max && range.upto > part.min),
             // Only the trace knows.
             Self::Traced => true,
         }

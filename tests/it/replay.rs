@@ -15,7 +15,7 @@ use crate::stored::{Session, first_baseline, planned};
 use crate::support::{Engine, Scene};
 
 /// A trace of Mooncake's kind: so many requests in ticks of three, a tick of `step_ms`.
-fn ticks(requests: u32, step_ms: u32) -> String {
+pub(crate) fn ticks(requests: u32, step_ms: u32) -> String {
     (0..requests).fold(String::new(), |mut text, number| {
         let (tick, input) = (number.div_euclid(3) * step_ms, 520 + number % 7);
         let blocks = format!("[{}, {}]", number % 4, 100 + number);
@@ -300,7 +300,7 @@ fn what_cannot_be_replayed_says_why_and_writes_nothing() {
 }
 
 /// Files of the shared folder, where it is at hand: as in the library's tests.
-fn published() -> Vec<PathBuf> {
+pub(crate) fn published() -> Vec<PathBuf> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let mut folders = vec![std::env::var_os("SERVEGATE_SHARED").map_or_else(beside, PathBuf::from).join("data/traces")];
     let mut files = Vec::new();
