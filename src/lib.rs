@@ -8,6 +8,7 @@ pub mod artifact;
 pub mod base;
 pub mod cli;
 pub mod compare;
+pub mod fit;
 pub mod loadgen;
 pub mod plan;
 pub mod probe;

@@ -1,23 +1,20 @@
 //! `servegate workload replay`: from a trace of any format to one that a workload may name.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::base::units::Nanos;
 use crate::base::words::count;
+use crate::cli::cut::{Cut, Steps};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::replayed::Replayed;
 use crate::cli::terminal::Terminal;
 use crate::cli::traces::MAX_FILE;
 use crate::cli::traffic::OfRequests;
 use crate::cli::workload::{TraceArgs, read};
-use crate::spec::{read_duration, read_rate};
+use crate::spec::read_rate;
 use crate::store::files::write_atomic;
-use crate::trace::request::{Request, Traffic};
+use crate::trace::request::Traffic;
 use crate::trace::steps::{Recording, Scaling, scaling};
 use crate::trace::{MAX_ROWS, Reading, normal};
-
-/// Longest prompt or answer of a workload, in tokens.
-const MAX_TOKENS: u32 = 1_000_000;
 
 /// Write a trace as a workload replays it: cut, filtered, at another rate; say what is lost; print the cell
 ///
@@ -38,29 +35,8 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Leave out what comes before this time from the first request, such as 90s or 2h
-    #[arg(long, value_name = "TIME", value_parser = read_duration)]
-    from: Option<Nanos>,
-
-    /// Leave out what comes at this time from the first request or later
-    #[arg(long, value_name = "TIME", value_parser = read_duration)]
-    until: Option<Nanos>,
-
-    /// Spread requests of one instant over the time to the next: for sources that write down ticks
-    #[arg(long)]
-    spread: bool,
-
-    /// Only this kind of requests, as `inspect` names it; may be given several times
-    #[arg(long, value_name = "CLASS")]
-    class: Vec<String>,
-
-    /// Leave out longer prompts
-    #[arg(long, value_name = "N", default_value_t = MAX_TOKENS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_TOKENS)))]
-    max_prompt_tokens: u32,
-
-    /// Leave out longer answers
-    #[arg(long, value_name = "N", default_value_t = MAX_TOKENS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_TOKENS)))]
-    max_output_tokens: u32,
+    #[command(flatten)]
+    cut: Cut,
 
     /// Keep each session with this probability, whole; a request without a session is one of its own
     #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with_all = ["superpose", "rate"])]
@@ -83,6 +59,15 @@ pub(crate) struct Args {
     seed: u64,
 }
 
+/// Refuses to write over a file.
+pub(crate) fn not_there(output: &Path, force: bool) -> Result<(), CliError> {
+    if output.exists() && !force {
+        let message = format!("{} is there already", output.display());
+        return Err(CliError::usage(message).hint("name another file, or write over it with --force"));
+    }
+    Ok(())
+}
+
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
     share.ok_or_else(|| "a share is a number above 0 and up to 1, for example 0.25".to_owned())
@@ -90,10 +75,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Writes and tells.
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError> {
-    if args.output.exists() && !args.force {
-        let message = format!("{} is there already", args.output.display());
-        return Err(CliError::usage(message).hint("name another file, or write over it with --force"));
-    }
+    not_there(&args.output, args.force)?;
     let Reading { format, why, traffic, faults } = read(&args.file, terminal)?;
     let name = args.file.trace.display().to_string();
     let Traffic::Requests(requests) = traffic else {
@@ -110,7 +92,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
         );
     }
     let before = OfRequests::of(&requests);
-    let Steps { recording, done } = args.apply(Steps { recording: Recording::of(requests), done: Vec::new() })?;
+    let Steps { recording, done } = args.apply(Steps::of(Recording::of(requests)))?;
     let severed = recording.severed();
     let requests = recording.into_requests();
     let replayed = Replayed::of((&name, &args.output), before, done, &requests, severed);
@@ -131,75 +113,15 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     Ok(Exit::Success)
 }
 
-/// What is done to a trace, one after the other.
-struct Steps {
-    recording: Recording,
-    /// What was done, and how many requests were left.
-    done: Vec<(String, usize)>,
-}
-
-impl Steps {
-    fn take(mut self, what: String, step: impl FnOnce(Recording) -> Recording) -> Result<Self, CliError> {
-        self.recording = step(self.recording);
-        let left = self.recording.requests().rows.len();
-        if left == 0 {
-            let error = CliError::usage(format!("no request is left after this: {what}"));
-            return Err(error.hint("`servegate workload inspect` says what the trace holds"));
-        }
-        self.done.push((what, left));
-        Ok(self)
-    }
-
-    /// Filters, where anything is to be left out.
-    fn keep(self, what: String, wanted: impl Fn(&Request) -> bool) -> Result<Self, CliError> {
-        if self.recording.requests().rows.iter().all(&wanted) {
-            Ok(self)
-        } else {
-            self.take(what, |it| it.keep(wanted))
-        }
-    }
-}
-
 impl Args {
     /// Every step that is asked for, in the order that the help names.
-    fn apply(&self, mut steps: Steps) -> Result<Steps, CliError> {
-        if self.from.is_some() || self.until.is_some() {
-            let from = self.from.unwrap_or_default();
-            let end = self.until.map_or_else(|| "the end".to_owned(), |until| until.to_string());
-            let start = self.from.map_or_else(|| "the begin".to_owned(), |from| from.to_string());
-            steps = steps.take(format!("from {start} to {end}"), |it| it.window(from, self.until))?;
-        }
-        if self.spread {
-            let moved = steps.recording.spread(self.seed);
-            steps = steps.take(format!("spread {} of one instant with others", count(moved, "request")), |it| it)?;
-        }
-        steps = self.of_classes(steps)?;
-        let (most, longest) = (self.max_prompt_tokens, self.max_output_tokens);
-        let what = format!("prompts of up to {}", count(most, "token"));
-        steps = steps.keep(what, |row| row.prompt_tokens <= most)?;
-        let what = format!("answers of up to {}", count(longest, "token"));
-        steps = steps.keep(what, |row| row.output_tokens.is_none_or(|tokens| tokens <= longest))?;
-        steps = self.scaled(steps)?;
+    fn apply(&self, steps: Steps) -> Result<Steps, CliError> {
+        let mut steps = self.scaled(self.cut.apply(steps, self.cut.spread, self.seed)?)?;
         if let Some(most) = self.requests {
             let first = usize::try_from(most).unwrap_or(usize::MAX);
             steps = steps.take(format!("the first {}", count(most, "request")), |it| it.first(first))?;
         }
         Ok(steps)
-    }
-
-    fn of_classes(&self, steps: Steps) -> Result<Steps, CliError> {
-        if self.class.is_empty() {
-            return Ok(steps);
-        }
-        let names = steps.recording.requests().classes.clone();
-        if let Some(unknown) = self.class.iter().find(|class| !names.contains(class)) {
-            let error = CliError::usage(format!("the trace has no class `{}`", unknown.escape_debug()));
-            let known =
-                if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
-            return Err(error.hint(known));
-        }
-        let is_wanted = |class: u16| names.get(usize::from(class)).is_some_and(|name| self.class.contains(name));
-        steps.take(format!("of class {}", self.class.join(", ")), |it| it.keep(|row| row.class.is_some_and(is_wanted)))
     }
 
     /// Thinned, superposed, or whatever leads to the rate.

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::base::units::Nanos;
 use crate::base::words::count;
+use crate::cli::cut::Step;
 use crate::cli::traffic::{OfRequests, line};
 use crate::report::escape;
 use crate::trace::Reading;
@@ -32,18 +33,12 @@ pub(crate) struct Replayed {
     cells: String,
 }
 
-#[derive(Serialize)]
-struct Step {
-    what: String,
-    requests: usize,
-}
-
 impl Replayed {
     /// `severed` counts requests that continued one that the steps left out.
     pub(crate) fn of(
         (trace, file): (&str, &Path),
         before: OfRequests,
-        steps: Vec<(String, usize)>,
+        steps: Vec<Step>,
         requests: &Requests,
         severed: u64,
     ) -> Self {
@@ -51,7 +46,7 @@ impl Replayed {
             trace: trace.to_owned(),
             file: file.display().to_string(),
             before,
-            steps: steps.into_iter().map(|(what, requests)| Step { what, requests }).collect(),
+            steps,
             after: OfRequests::of(requests),
             lost: lost(requests, severed),
             cells: cells(file, requests),
@@ -60,28 +55,8 @@ impl Replayed {
 
     /// For a person.
     pub(crate) fn render(&self, reading: &Reading) -> String {
-        let mut text = format!(
-            "{}: a trace of the format {}, for {}\n",
-            escape::terminal(&self.trace),
-            reading.format,
-            reading.why
-        );
-        line(&mut text, "read", &count(self.before.requests, "request"));
-        for (title, effect) in [("faulty", Effect::Faulty), ("left out", Effect::LeftOut), ("note", Effect::Noted)] {
-            for sentence in reading.faults.sentences(effect) {
-                line(&mut text, title, &sentence);
-            }
-        }
-        let mut last = self.before.requests;
-        for Step { what, requests } in &self.steps {
-            let change = match (last.checked_sub(*requests), requests.checked_sub(last)) {
-                (Some(0), _) | (None, None) => String::new(),
-                (Some(less), _) => format!(", {less} removed"),
-                (None, Some(more)) => format!(", {more} added"),
-            };
-            line(&mut text, "step", &format!("{what}: {}{change}", count(*requests, "request")));
-            last = *requests;
-        }
+        let mut text = head(&self.trace, reading, self.before.requests);
+        Step::render(&self.steps, self.before.requests, &mut text);
         for (title, of) in CHANGES {
             let [before, after] = [&self.before, &self.after].map(of);
             if let Some(before) = before {
@@ -96,6 +71,19 @@ impl Replayed {
         text.push_str(&self.cells);
         text
     }
+}
+
+/// What was read, and what was wrong with it.
+pub(crate) fn head(trace: &str, reading: &Reading, requests: usize) -> String {
+    let Reading { format, why, faults, .. } = reading;
+    let mut text = format!("{}: a trace of the format {format}, for {why}\n", escape::terminal(trace));
+    line(&mut text, "read", &count(requests, "request"));
+    for (title, effect) in [("faulty", Effect::Faulty), ("left out", Effect::LeftOut), ("note", Effect::Noted)] {
+        for sentence in faults.sentences(effect) {
+            line(&mut text, title, &sentence);
+        }
+    }
+    text
 }
 
 /// What is told before and after, as far as a trace has it.
@@ -147,9 +135,6 @@ fn lost(requests: &Requests, severed: u64) -> Vec<String> {
             "sessions: {} continued one that is left out, and begin sessions",
             count(severed, "request")
         ));
-    }
-    if !requests.classes.is_empty() {
-        lost.push("classes: they stay in the file, and a cell measures all of them together".to_owned());
     }
     let untold = rows.iter().filter(|row| row.output_tokens.is_none()).count();
     if untold > 0 {

@@ -174,8 +174,8 @@ impl OfRequests {
         let within = sessions.turns.iter().sum();
         let sharing = shape::sharing(requests);
         let mut classes = BTreeMap::new();
-        for name in requests.rows.iter().filter_map(|row| requests.classes.get(usize::from(row.class?))) {
-            *classes.entry(name.clone()).or_insert(0_usize) += 1;
+        for name in requests.rows.iter().filter_map(|row| requests.class(row)) {
+            *classes.entry(name.to_owned()).or_insert(0_usize) += 1;
         }
         Self {
             source: requests.source,
@@ -298,13 +298,13 @@ impl OfWindows {
 impl Spread {
     const NOTHING: Self = Self { mean: 0.0, p50: 0.0, p90: 0.0, p99: 0.0, max: 0.0 };
 
-    fn of(mut values: Vec<f64>) -> Option<Self> {
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         let mean = values.iter().sum::<f64>() / real(values.len());
         let mut at = |level| quantile(&mut values, level);
         Some(Self { mean, p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, max: at(1.0)? })
     }
 
-    fn words(&self, decimals: usize) -> String {
+    pub(crate) fn words(&self, decimals: usize) -> String {
         let Self { mean, p50, p90, p99, max } = self;
         format!(
             "mean {mean:.*}, p50 {p50:.decimals$}, p90 {p90:.decimals$}, p99 {p99:.decimals$}, max {max:.decimals$}",

@@ -7,6 +7,7 @@ use clap::Subcommand;
 
 use crate::base::words::count as count_of;
 use crate::cli::error::{CliError, Exit};
+use crate::cli::fit;
 use crate::cli::replay;
 use crate::cli::show;
 use crate::cli::terminal::Terminal;
@@ -16,7 +17,7 @@ use crate::store::files::{FileError, read_bounded};
 use crate::trace::refused::Refused;
 use crate::trace::{self, Format, MAX_BYTES, Reading, tokens};
 
-/// Workloads, and the traffic they are made from: inspect, replay, show
+/// Workloads, and the traffic they are made from: inspect, replay, fit, show
 ///
 /// Example: servegate workload inspect trace.csv
 #[derive(clap::Args)]
@@ -29,6 +30,7 @@ pub(crate) struct Args {
 enum Command {
     Inspect(InspectArgs),
     Replay(replay::Args),
+    Fit(fit::Args),
     Show(show::ShowArgs),
 }
 
@@ -67,6 +69,7 @@ pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Exit, CliError
     match &args.command {
         Command::Inspect(args) => inspect(args, terminal),
         Command::Replay(args) => replay::run(args, terminal),
+        Command::Fit(args) => fit::run(args, terminal),
         Command::Show(args) => show::run(args, terminal),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
-use crate::plan::lengths::Draws;
+use crate::plan::lengths::Pairs;
 use crate::plan::replay::Traces;
 use crate::plan::request::{Form, Part, Plan, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::plan::{arrivals, fingerprint, mixture, replay, sessions};
@@ -124,8 +124,7 @@ impl<'a> Shapes<'a> {
 /// Draws request shapes of one class.
 pub(super) struct Shape<'a> {
     name: Option<Arc<str>>,
-    prompt_lengths: Draws<'a>,
-    output_lengths: Draws<'a>,
+    lengths: Pairs<'a>,
     prompts: Stream,
     groups: Stream,
     prefixes: Vec<u64>,
@@ -145,8 +144,7 @@ impl<'a> Shape<'a> {
         let SharedPrefix { groups, tokens } = class.shared_prefix.unwrap_or(SharedPrefix { groups: 0, tokens: 0 });
         Self {
             name: class.name.as_deref().map(Arc::from),
-            prompt_lengths: Draws::new(&class.prompt_tokens, stream("lengths")),
-            output_lengths: Draws::new(&class.output_tokens, stream("output-lengths")),
+            lengths: Pairs::new(class, stream),
             prompts: stream("prompts"),
             groups: stream("groups"),
             prefixes: (0..groups).map(|_| prefixes.bits()).collect(),
@@ -156,14 +154,14 @@ impl<'a> Shape<'a> {
     }
 
     pub(super) fn request(&mut self, number: u32, due: Option<Nanos>) -> PlannedRequest {
-        let words = self.prompt_lengths.next();
+        let (words, output_tokens) = self.lengths.next();
         let prefix = if self.prefixes.is_empty() { None } else { self.groups.choose(&self.prefixes).copied() };
         let prefix = prefix.map(|seed| Part { seed, words: self.shared.min(words) }).into_iter().collect();
         PlannedRequest {
             number,
             class: self.name.clone(),
             prompt: PromptRecipe { seed: self.prompts.bits(), words, prefix, form: self.form },
-            output_tokens: self.output_lengths.next(),
+            output_tokens,
             due,
             turn: None,
         }
@@ -181,7 +179,7 @@ impl<'a> Shape<'a> {
             prefix: before.prompt.parts().chain([answer]).collect(),
             form: self.form,
         };
-        PlannedRequest { prompt, output_tokens: self.output_lengths.next(), due: None, ..before.clone() }
+        PlannedRequest { prompt, output_tokens: self.lengths.next_output(), due: None, ..before.clone() }
     }
 }
 

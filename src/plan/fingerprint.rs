@@ -1,7 +1,7 @@
 //! The fingerprint of a plan: SHA-256 over everything that is sent and when.
 //!
 //! It covers the text generator and its words, and for each cell its name, load, limits and requests
-//! (prompt recipe, output length, due instant, class). A phase is known by its name, and phases of a cell have one
+//! (prompt recipe, output length, due instant, class unless it is of a trace). A phase is known by its name, and phases of a cell have one
 //! order, so a time line needs nothing more. It leaves out the order of the cells, because a run
 //! visits them in an order of its own, but for that of several cells with a cold phase; and the workload's name, description and seed, because they
 //! reach the target only through the requests.
@@ -69,7 +69,7 @@ fn add_cell(hasher: &mut Hasher, cell: &PlannedCell) {
     for requests in [&cell.warmup, &cell.requests] {
         add(hasher, &[number(requests.len())]);
         for request in requests {
-            add_request(hasher, request);
+            add_request(hasher, request, !matches!(cell.load, Load::Trace));
         }
     }
 }
@@ -92,7 +92,9 @@ fn load(load: Load) -> Vec<u64> {
     }
 }
 
-fn add_request(hasher: &mut Hasher, request: &PlannedRequest) {
+/// `with_class` unless it is of a trace, whose classes change nothing that is sent: both sides of a judgement take them from
+/// one plan.
+fn add_request(hasher: &mut Hasher, request: &PlannedRequest, with_class: bool) {
     let prompt = &request.prompt;
     let first = prompt.prefix.first().copied().unwrap_or(Part { seed: 0, words: 0 });
     let due = request.due.map_or([0, 0], |due| [1, due.0]);
@@ -102,7 +104,7 @@ fn add_request(hasher: &mut Hasher, request: &PlannedRequest) {
         add(hasher, &[part.seed, u64::from(part.words)]);
     }
     add(hasher, &[u64::from(request.output_tokens), due[0], due[1]]);
-    if let Some(class) = &request.class {
+    if let Some(class) = request.class.as_ref().filter(|_| with_class) {
         // Of a cell all requests have a class or none has, so that this is not the next request.
         hasher.field(CLASS.as_bytes());
         hasher.field(class.as_bytes());

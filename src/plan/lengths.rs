@@ -4,32 +4,91 @@
 
 use crate::base::rng::Stream;
 use crate::plan::normal;
-use crate::spec::workload::Lengths;
+use crate::spec::workload::{Class, LengthRow, Lengths, Range};
 
 /// Requests in which every part of the distribution occurs once.
 const STRATA: u32 = 20;
+/// The largest share of a row.
+const BELOW_ONE: f64 = 1.0 - f64::EPSILON;
 
-/// The lengths of consecutive requests.
-pub(super) struct Draws<'a> {
-    lengths: &'a Lengths,
+/// Where in a distribution consecutive requests lie.
+pub(super) struct Strata {
     stream: Stream,
     /// Strata that the present block still lacks.
     left: Vec<u32>,
 }
 
-impl<'a> Draws<'a> {
-    pub(super) const fn new(lengths: &'a Lengths, stream: Stream) -> Self {
-        Self { lengths, stream, left: Vec::new() }
+impl Strata {
+    const fn new(stream: Stream) -> Self {
+        Self { stream, left: Vec::new() }
     }
 
-    /// The length of the next request.
-    pub(super) fn next(&mut self) -> u32 {
+    /// The share of the distribution that lies below the next request, in `[0, 1)`.
+    fn next(&mut self) -> f64 {
         if self.left.is_empty() {
             self.left = (0..STRATA).collect();
             self.stream.shuffle(&mut self.left);
         }
         let stratum = self.left.pop().unwrap_or_default();
-        quantile(self.lengths, (f64::from(stratum) + self.stream.uniform()) / f64::from(STRATA))
+        (f64::from(stratum) + self.stream.uniform()) / f64::from(STRATA)
+    }
+}
+
+/// The lengths of consecutive requests.
+pub(super) struct Draws<'a> {
+    lengths: &'a Lengths,
+    strata: Strata,
+}
+
+impl<'a> Draws<'a> {
+    pub(super) const fn new(lengths: &'a Lengths, stream: Stream) -> Self {
+        Self { lengths, strata: Strata::new(stream) }
+    }
+
+    /// The length of the next request.
+    pub(super) fn next(&mut self) -> u32 {
+        quantile(self.lengths, self.strata.next())
+    }
+}
+
+/// The lengths of prompts and answers of consecutive requests.
+pub(super) enum Pairs<'a> {
+    /// Each by itself.
+    Apart(Draws<'a>, Draws<'a>),
+    /// From one table.
+    Joint(&'a [LengthRow], Strata),
+}
+
+impl<'a> Pairs<'a> {
+    /// `stream` gives the stream of a purpose.
+    pub(super) fn new(class: &'a Class, stream: impl Fn(&str) -> Stream) -> Self {
+        if class.lengths.is_empty() {
+            let prompts = Draws::new(&class.prompt_tokens, stream("lengths"));
+            return Self::Apart(prompts, Draws::new(&class.output_tokens, stream("output-lengths")));
+        }
+        Self::Joint(&class.lengths, Strata::new(stream("lengths")))
+    }
+
+    /// The lengths of the next request.
+    pub(super) fn next(&mut self) -> (u32, u32) {
+        match self {
+            Self::Apart(prompts, outputs) => (prompts.next(), outputs.next()),
+            Self::Joint(rows, strata) => {
+                let (row, inside) = pick(rows, |row| row.weight, strata.next());
+                let of = |range: Range, at| within(range, at);
+                row.map_or((1, 1), |row| (of(row.prompt, inside), of(row.output, strata.stream.uniform())))
+            }
+        }
+    }
+}
+
+impl Pairs<'_> {
+    /// The length of the next answer, where the prompt's is known.
+    pub(super) fn next_output(&mut self) -> u32 {
+        match self {
+            Self::Apart(_, outputs) => outputs.next(),
+            Self::Joint(..) => self.next().1,
+        }
     }
 }
 
@@ -37,12 +96,13 @@ impl<'a> Draws<'a> {
 fn quantile(lengths: &Lengths, at: f64) -> u32 {
     match lengths {
         Lengths::Fixed(tokens) => *tokens,
-        Lengths::Uniform { min, max } => {
-            let (low, high) = (f64::from(*min), f64::from(*max));
-            whole(low + at * (high - low + 1.0)).min(*max)
-        }
+        Lengths::Uniform { min, max } => within(Range { min: *min, max: *max }, at),
         Lengths::LogNormal { median, sigma, min, max } => whole(log_normal(*median, *sigma, (*min, *max), at).round()),
-        Lengths::Table(rows) => pick(rows, at),
+        Lengths::Table(rows) => pick(rows, |(_, weight)| *weight, at).0.map_or(0, |(tokens, _)| *tokens),
+        Lengths::Ranges(ranges) => {
+            let (range, inside) = pick(ranges, |(_, weight)| *weight, at);
+            range.map_or(0, |(range, _)| within(*range, inside))
+        }
         // The trace tells it.
         Lengths::Traced => 1,
     }
@@ -62,18 +122,25 @@ fn log_normal(median: f64, sigma: f64, bounds: (u32, u32), at: f64) -> f64 {
     libm::exp(middle + sigma * normal::quantile(share)).clamp(low, high)
 }
 
-/// The row of a table at a share of the total weight.
-fn pick(rows: &[(u32, f64)], at: f64) -> u32 {
-    let total: f64 = rows.iter().map(|(_, weight)| weight).sum();
+/// The length at a share of a range.
+fn within(Range { min, max }: Range, at: f64) -> u32 {
+    let (low, high) = (f64::from(min), f64::from(max));
+    whole(low + at * (high - low + 1.0)).min(max)
+}
+
+/// The row of a table at a share of the total weight, and how far into the row that is.
+fn pick<T>(rows: &[T], weight: impl Fn(&T) -> f64, at: f64) -> (Option<&T>, f64) {
+    let total: f64 = rows.iter().map(&weight).sum();
     let mut left = at * total;
-    for (tokens, weight) in rows {
-        left -= weight;
+    for row in rows {
+        let of_row = weight(row);
+        left -= of_row;
         if left < 0.0 {
-            return *tokens;
+            return (Some(row), (1.0 + left / of_row).clamp(0.0, BELOW_ONE));
         }
     }
     // Rounding may leave a remainder of zero after the last row.
-    rows.last().map_or(0, |(tokens, _)| *tokens)
+    (rows.last(), BELOW_ONE)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, and NaN becomes 0")]
@@ -134,5 +201,53 @@ mod tests {
         let far = |min, max| Lengths::LogNormal { median: 10.0, sigma: 0.01, min, max };
         assert_eq!(quantile(&far(1_000, 2_000), 0.5), 1_000);
         assert_eq!(quantile(&far(1, 2), 0.5), 2);
+    }
+
+    fn row(prompt: [u32; 2], output: [u32; 2], weight: f64) -> LengthRow {
+        let [prompt, output] = [prompt, output].map(|[min, max]| Range { min, max });
+        LengthRow { prompt, output, weight }
+    }
+
+    fn pairs(rows: Vec<LengthRow>, count: usize) -> Vec<(u32, u32)> {
+        let class = Class::joint(rows);
+        let mut pairs = Pairs::new(&class, |purpose| Stream::named(7, purpose));
+        (0..count).map(|_| pairs.next()).collect()
+    }
+
+    #[test]
+    fn prompts_and_answers_of_a_table_come_together_and_every_twenty_have_its_shares() {
+        let rows = vec![row([10, 19], [900, 999], 3.0), row([100, 199], [5, 5], 1.0), row([100, 199], [50, 59], 1.0)];
+        let drawn = pairs(rows, 20_000);
+        for block in drawn.chunks_exact(20) {
+            let of = |wanted: fn(&(u32, u32)) -> bool| block.iter().filter(|pair| wanted(pair)).count();
+            let short = of(|(prompt, output)| (10..20).contains(prompt) && (900..1_000).contains(output));
+            let long =
+                of(|(prompt, output)| (100..200).contains(prompt) && (*output == 5 || (50..60).contains(output)));
+            assert_eq!((short, long, of(|(_, output)| *output == 5)), (12, 8, 4));
+        }
+        // Inside a row every length comes equally often, on both sides.
+        let short: Vec<&(u32, u32)> = drawn.iter().filter(|(prompt, _)| *prompt < 20).collect();
+        for length in 10..20 {
+            let found = short.iter().filter(|(prompt, _)| *prompt == length).count();
+            assert!((1_050..1_350).contains(&found), "{length}: {found} of {}", short.len());
+        }
+        let outputs: Vec<u32> = short.iter().map(|(_, output)| *output).collect();
+        assert_eq!((outputs.iter().min(), outputs.iter().max()), (Some(&900), Some(&999)));
+        let mean = outputs.iter().copied().map(f64::from).sum::<f64>() / 12_000.0;
+        assert!((mean - 949.5).abs() < 1.5, "{mean}");
+    }
+
+    #[test]
+    fn a_share_lies_in_one_row_and_in_one_place_of_it() {
+        let rows = [("a", 1.0), ("b", 3.0)];
+        for (at, name, inside) in [(0.0, "a", 0.0), (0.125, "a", 0.5), (0.25, "b", 0.0), (0.625, "b", 0.5)] {
+            let (row, found) = pick(&rows, |(_, weight)| *weight, at);
+            assert_eq!((row.unwrap().0, found), (name, inside));
+        }
+        assert!(pick(&rows, |(_, weight)| *weight, 1.0).1 < 1.0);
+        assert_eq!(
+            quantile(&Lengths::Ranges(vec![(Range { min: 5, max: 8 }, 1.0), (Range { min: 9, max: 9 }, 1.0)]), 0.3),
+            7
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The second half of reading a policy: its references to the cells of its workload.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::diagnostic::Diagnostic;
 use crate::base::names::{Role, Scale};
@@ -10,7 +10,7 @@ use crate::spec::load::Phase;
 use crate::spec::policy::{Check, Policy};
 use crate::spec::slice::Slice;
 use crate::spec::text::{escape, list, nearest, quote};
-use crate::spec::workload::{Cell, Class, Workload};
+use crate::spec::workload::{Cell, Class, Sure, Workload};
 
 /// A policy as written, as far as it could be read, with all findings so far. [`PolicyDraft::bind`] is the only
 /// way to a [`Policy`].
@@ -230,41 +230,25 @@ fn unknown_cell(name: &str, workload: &Workload) -> Fault {
     Fault::new("unknown-cell", message, help)
 }
 
-/// The classes of a cell that a check is about.
-fn classes<'c>(check: &'c Check, cell: &'c Cell) -> impl Iterator<Item = (&'c Class, u32)> {
-    let wanted = check.slice.class.as_deref();
-    let of_check = move |class: &Class| wanted.is_none() || class.name.as_deref() == wanted;
-    cell.classes.iter().zip(cell.class_counts()).filter(move |(class, _)| of_check(class))
-}
-
-/// Measured requests of a check that are sure to be asked for answers of two tokens or more.
-fn long_answers(check: &Check, cell: &Cell) -> u64 {
-    let long = |class: &Class| class.output_tokens.least() >= 2;
-    let drawn = || classes(check, cell).filter(|(class, _)| long(class)).map(|(_, requests)| u64::from(requests)).sum();
-    cell.trace.as_ref().map_or_else(drawn, |trace| trace.long_answers.into())
-}
-
-/// Gaps between tokens that the measured requests of a check are sure to have.
-fn least_gaps(check: &Check, cell: &Cell) -> u64 {
-    let gaps = |class: &Class| u64::from(class.output_tokens.least().saturating_sub(1));
-    let drawn = || classes(check, cell).map(|(class, requests)| u64::from(requests).saturating_mul(gaps(class))).sum();
-    cell.trace.as_ref().map_or_else(drawn, |trace| trace.least_gaps)
+/// What the requests of a check are sure to have.
+fn sure(check: &Check, cell: &Cell) -> Sure {
+    cell.sure(check.slice.class.as_deref())
 }
 
 /// No cell has such a part.
 fn no_slice(slice: &Slice, cells: &[&Cell]) -> Option<Fault> {
     let which = || list(cells.iter().map(|cell| cell.name.as_str()));
-    if let Some(class) = &slice.class
-        && !cells.iter().any(|cell| cell.class(class).is_some())
-    {
-        let all = cells.iter().flat_map(|cell| &cell.classes);
-        let mut known: Vec<&str> = all.filter_map(|class| class.name.as_deref()).collect();
-        known.sort_unstable();
-        known.dedup();
-        let help = match (known.as_slice(), nearest(class, known.iter().copied())) {
-            ([], _) => "remove `class`, or give the cell `classes`".to_owned(),
-            (_, Some(near)) => format!("did you mean `{near}`?"),
-            (_, None) => format!("the classes there are {}", list(known.iter().copied())),
+    let wanted = slice.class.as_deref();
+    let has = |cell: &Cell| wanted.is_none_or(|class| cell.class_names().contains(class));
+    if let Some(class) = wanted.filter(|_| !cells.iter().any(|cell| has(cell))) {
+        let known: BTreeSet<&str> = cells.iter().flat_map(|cell| cell.class_names()).collect();
+        let help = match nearest(class, known.iter().copied()) {
+            _ if known.is_empty() && cells.iter().all(|cell| cell.trace.is_some()) => {
+                "remove `class`: the trace names no classes".to_owned()
+            }
+            _ if known.is_empty() => "remove `class`, or give the cell `classes`".to_owned(),
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the classes there are {}", list(known.iter().copied())),
         };
         let message = format!("{} is no class of {}", quote(class), which());
         return Some(Fault::new("unknown-class", message, help));
@@ -277,12 +261,15 @@ fn no_slice(slice: &Slice, cells: &[&Cell]) -> Option<Fault> {
         return Some(Fault::new("impossible-check", message, help));
     }
     let range = slice.context?;
-    let wanted = slice.class.as_deref();
-    let reached =
-        |class: &Class| (wanted.is_none() || class.name.as_deref() == wanted) && class.prompt_tokens.reaches(range);
+    // The lengths of a trace are those of all its classes.
+    let of_check =
+        |cell: &Cell, class: &Class| cell.trace.is_some() || wanted.is_none() || class.name.as_deref() == wanted;
+    let reached = |cell: &Cell| {
+        has(cell) && cell.classes.iter().any(|class| of_check(cell, class) && class.prompt_tokens.reaches(range))
+    };
     // How far contexts grow only the plan knows.
     let grows = |cell: &Cell| cell.session.as_ref().is_some_and(|session| range.from <= session.max_context);
-    (!cells.iter().any(|cell| grows(cell) || cell.classes.iter().any(reached))).then(|| {
+    (!cells.iter().any(|cell| grows(cell) || reached(cell))).then(|| {
         let message = format!("no prompt of {} has a length in `{range}`", which());
         Fault::new("impossible-check", message, "choose a range in which there are `prompt_tokens`")
     })
@@ -290,7 +277,7 @@ fn no_slice(slice: &Slice, cells: &[&Cell]) -> Option<Fault> {
 
 /// Times between tokens need two tokens.
 fn undefined(check: &Check, cell: &Cell) -> Option<Fault> {
-    (check.metric.needs_two_tokens() && long_answers(check, cell) == 0).then(|| {
+    (check.metric.needs_two_tokens() && sure(check, cell).long_answers == 0).then(|| {
         let message =
             format!("`{}` needs two output tokens, and {} may have one", check.metric, quote(&check.subject()));
         Fault::new("impossible-check", message, "make the cell's `output_tokens` longer, or use `e2e`")
@@ -300,12 +287,12 @@ fn undefined(check: &Check, cell: &Cell) -> Option<Fault> {
 /// Too few values for the statistic to decide anything (`docs/statistics.md` section 2).
 fn undecidable(check: &Check, cell: &Cell) -> Option<Fault> {
     // How many prompts have a length is only known of the plan; `servegate check` counts them there.
-    let requests: u64 = classes(check, cell).map(|(_, requests)| u64::from(requests)).sum();
+    let Sure { requests, long_answers, gaps } = sure(check, cell);
     let planned = match check.metric.scale() {
-        Scale::PerRequest if check.metric.needs_two_tokens() => long_answers(check, cell),
+        Scale::PerRequest if check.metric.needs_two_tokens() => long_answers,
         // How many are refused nobody knows: at most all.
         Scale::PerRequest | Scale::PerRefusal | Scale::PerRun | Scale::Proportion => requests,
-        Scale::PerGap => least_gaps(check, cell),
+        Scale::PerGap => gaps,
     };
     let needed = u64::try_from(check.statistic.floor()).unwrap_or(u64::MAX);
     (planned < needed).then(|| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::spec::findings::{Fault, Findings};
-use crate::spec::lengths_file::{LENGTH, TOKENS, lengths};
+use crate::spec::lengths_file::{LENGTH, LENGTH_ROWS, TOKENS, lengths, rows};
 use crate::spec::load_file::TRACE;
 use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
@@ -22,6 +22,9 @@ pub(super) const CONTENT: Field = Field {
     need: Need::Optional,
     doc: "with `prompts: exact`: what prompts say, `english` by default",
 };
+
+const PROMPT: &str = "prompt_tokens";
+const OUTPUT: &str = "output_tokens";
 
 /// More kinds of requests in one cell than anybody judges.
 const MOST_CLASSES: usize = 64;
@@ -43,13 +46,19 @@ pub(super) static CLASS: Object = Object {
             need: Need::Required,
             doc: "how frequent it is: its share of the cell's requests is its weight among all of them",
         },
-        Field { name: "prompt_tokens", kind: LENGTH, need: Need::Required, doc: "prompt length in tokens" },
+        Field {
+            name: "prompt_tokens",
+            kind: LENGTH,
+            need: Need::Optional,
+            doc: "prompt length in tokens; needed, unless there are `lengths`",
+        },
         Field {
             name: "output_tokens",
             kind: LENGTH,
-            need: Need::Required,
-            doc: "output length in tokens, forced where the engine allows it",
+            need: Need::Optional,
+            doc: "output length in tokens, forced where the engine allows it; needed, unless there are `lengths`",
         },
+        LENGTH_ROWS,
         Field {
             name: "shared_prefix",
             kind: Kind::Object(&SHARED_PREFIX),
@@ -82,7 +91,7 @@ pub(super) static SHARED_PREFIX: Object = Object {
 
 /// The classes of a cell, or the one that it is.
 pub(super) fn classes(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Class>> {
-    let own = ["prompt_tokens", "output_tokens", "shared_prefix", "content"];
+    let own = [PROMPT, OUTPUT, LENGTH_ROWS.name, "shared_prefix", "content"];
     if view.has("classes") {
         for key in own.into_iter().filter(|key| view.has(key)) {
             let message = format!("the cell has `classes`, and each has a `{key}` of its own");
@@ -105,26 +114,41 @@ pub(super) fn classes(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Cl
         let classes: Vec<Option<Class>> = classes.collect();
         return classes.into_iter().collect::<Option<Vec<_>>>().filter(|classes| !classes.is_empty());
     }
+    Some(vec![shape(view, findings)?])
+}
+
+/// What the requests of a class have for lengths: a class without a name.
+fn lengths_of(view: &View<'_>, findings: &mut Findings) -> Option<Class> {
     let traced = view.has(TRACE.name);
-    for (key, doc) in [("prompt_tokens", "prompt length in tokens"), ("output_tokens", "output length in tokens")] {
-        if !traced && !view.has(key) {
-            let help = format!("add `{key}: 100`, or `classes` that have it");
+    let joint = view.has(LENGTH_ROWS.name);
+    for (key, doc) in [(PROMPT, "prompt length in tokens"), (OUTPUT, "output length in tokens")] {
+        if joint && view.has(key) {
+            let message = format!("`lengths` are those of prompts and answers, and `{key}` is there too");
+            let fault = Fault::new("conflicting-keys", message, format!("remove `{key}`, or `lengths`"));
+            findings.error(&view.at(key), &view.key(key), fault);
+        }
+        if !traced && !joint && !view.has(key) {
+            let others = if view.what() == CLASS.name { "" } else { ", or `classes` that have it" };
+            let help = format!("add `{key}: 100`{others}");
             let fault = Fault::new("missing-key", format!("`{key}` is missing: {doc}"), help);
             findings.error(&view.place(), &view.key(key), fault);
         }
     }
-    Some(vec![shape(view, findings)?])
+    if joint {
+        return rows(view, findings).map(Class::joint);
+    }
+    let [prompt_tokens, output_tokens] = [PROMPT, OUTPUT]
+        .map(|key| if traced && !view.has(key) { Some(Lengths::Traced) } else { lengths(key, view, findings) });
+    Some(Class::only(prompt_tokens?, output_tokens?))
 }
 
 /// What the requests of a class, or of a cell without classes, look like.
 fn shape(view: &View<'_>, findings: &mut Findings) -> Option<Class> {
-    let traced = view.has(TRACE.name);
-    let [prompt_tokens, output_tokens] = ["prompt_tokens", "output_tokens"]
-        .map(|key| if traced && !view.has(key) { Some(Lengths::Traced) } else { lengths(key, view, findings) });
+    let lengths = lengths_of(view, findings);
     let shared_prefix = view
         .view("shared_prefix")
         .and_then(|prefix| Some(SharedPrefix { groups: prefix.count("groups")?, tokens: prefix.count("tokens")? }));
-    if let (Some(prefix), Some(prompt)) = (shared_prefix, &prompt_tokens)
+    if let (Some(prefix), Some(Class { prompt_tokens: prompt, .. })) = (shared_prefix, &lengths)
         && *prompt != Lengths::Traced
         && prefix.tokens >= prompt.least()
     {
@@ -133,7 +157,7 @@ fn shape(view: &View<'_>, findings: &mut Findings) -> Option<Class> {
         findings.error(&view.at("shared_prefix"), &view.key("shared_prefix"), fault);
     }
     let content = view.text("content").as_deref().and_then(Content::from_id).unwrap_or_default();
-    Some(Class { shared_prefix, content, ..Class::only(prompt_tokens?, output_tokens?) })
+    Some(Class { shared_prefix, content, ..lengths? })
 }
 
 /// A share that rounds to no request is a slip.

@@ -4,7 +4,7 @@ use crate::spec::findings::{Fault, Findings};
 use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::view::View;
-use crate::spec::workload::Lengths;
+use crate::spec::workload::{LengthRow, Lengths, Range};
 
 /// A number of tokens.
 pub(super) const TOKENS: Kind = Kind::Count { min: 1, max: 1_000_000 };
@@ -33,6 +33,45 @@ static LENGTHS: Object = Object {
             kind: Kind::Map(&TOKENS, &Kind::Number { min: 0.000_001, max: 1_000_000.0 }),
             need: Need::Optional,
             doc: "lengths with their weights",
+        },
+    ],
+};
+
+/// Prompts and answers together.
+pub(super) const LENGTH_ROWS: Field = Field {
+    name: "lengths",
+    kind: Kind::List(&Kind::Object(&LENGTH_ROW)),
+    need: Need::Optional,
+    doc: "in place of `prompt_tokens` and `output_tokens`: a table of both together, for lengths that depend on each other",
+};
+
+/// One length, or the first and the last of a range.
+const RANGE: Kind = Kind::Either(&TOKENS, &Kind::List(&TOKENS));
+/// More rows than anybody reads.
+const MOST_ROWS: usize = 256;
+
+static LENGTH_ROW: Object = Object {
+    name: "row of lengths",
+    doc: "Requests whose prompts and answers have these lengths.",
+    one_of: &[],
+    fields: &[
+        Field {
+            name: "prompt",
+            kind: RANGE,
+            need: Need::Required,
+            doc: "prompt length in tokens, or `[200, 350]`: every length from the first to the last equally often",
+        },
+        Field {
+            name: "output",
+            kind: RANGE,
+            need: Need::Required,
+            doc: "output length in tokens, written like `prompt`",
+        },
+        Field {
+            name: "weight",
+            kind: Kind::Number { min: 0.000_001, max: 1_000_000.0 },
+            need: Need::Required,
+            doc: "how frequent it is: its share of the requests is its weight among those of all rows",
         },
     ],
 };
@@ -95,6 +134,47 @@ pub(super) fn lengths(key: &str, view: &View<'_>, findings: &mut Findings) -> Op
     let mut table: Vec<(u32, f64)> = weights.collect::<Option<_>>()?;
     table.sort_by_key(|(length, _)| *length);
     (!table.is_empty()).then_some(Lengths::Table(table))
+}
+
+/// The table under `lengths`, in one order whatever that of the file.
+pub(super) fn rows(view: &View<'_>, findings: &mut Findings) -> Option<Vec<LengthRow>> {
+    let views = view.views(LENGTH_ROWS.name);
+    if views.len() > MOST_ROWS {
+        let message = format!("{} rows are more than the {MOST_ROWS} allowed", views.len());
+        let fault = Fault::new("too-large", message, "join rows that lie beside each other");
+        findings.error(&view.at(LENGTH_ROWS.name), &view.key(LENGTH_ROWS.name), fault);
+        return None;
+    }
+    let rows: Vec<Option<LengthRow>> = views.iter().map(|row| length_row(row, findings)).collect();
+    let mut rows = rows.into_iter().collect::<Option<Vec<_>>>().filter(|rows| !rows.is_empty())?;
+    rows.sort_by(|one, other| {
+        (one.prompt, one.output).cmp(&(other.prompt, other.output)).then(one.weight.total_cmp(&other.weight))
+    });
+    Some(rows)
+}
+
+fn length_row(view: &View<'_>, findings: &mut Findings) -> Option<LengthRow> {
+    let [prompt, output] = ["prompt", "output"].map(|key| range(key, view, findings));
+    Some(LengthRow { prompt: prompt?, output: output?, weight: view.read("weight", scalar::number)? })
+}
+
+fn range(key: &str, view: &View<'_>, findings: &mut Findings) -> Option<Range> {
+    if let Some(tokens) = view.count(key) {
+        return Some(Range { min: tokens, max: tokens });
+    }
+    let items = view.items(key);
+    let ends = items.iter().map(|(_, node)| scalar::count(node.text()?).ok()?.try_into().ok());
+    let ends: Vec<u32> = ends.collect::<Option<_>>()?;
+    match *ends.as_slice() {
+        [min, max] if min < max => Some(Range { min, max }),
+        [] => None,
+        _ => {
+            let message = "a range is two lengths, the smaller one first";
+            let fault = Fault::new("impossible-range", message, "write `[200, 350]`, or one number for one length");
+            findings.error(&view.at(key), &view.key(key), fault);
+            None
+        }
+    }
 }
 
 fn ordered(right: bool, message: &str, view: &View<'_>, findings: &mut Findings) {

@@ -1,5 +1,7 @@
 //! The part of a cell that names a trace.
 
+use std::collections::BTreeMap;
+
 use crate::spec::findings::{Fault, Findings};
 use crate::spec::load_file::TRACE;
 use crate::spec::target::NamedFile;
@@ -8,8 +10,9 @@ use crate::spec::view::View;
 use crate::spec::workload::Replay;
 
 /// Keys that say what a trace says already, or what it has no room for.
-const EXCLUDED: [(&str, &str); 4] = [
+const EXCLUDED: [(&str, &str); 5] = [
     ("prompt_tokens", "the trace tells the length of every prompt"),
+    ("lengths", "the trace tells the length of every prompt"),
     ("classes", "the trace tells what its requests look like"),
     ("shared_prefix", "the trace tells what prompts share"),
     ("phases", "a trace is a time line of its own, without phases"),
@@ -36,7 +39,7 @@ pub(super) fn trace(view: &View<'_>, findings: &mut Findings) -> Option<Option<R
         return None;
     }
     let place = Some(findings.place(&view.at(key)));
-    Some(Some(Replay { file: NamedFile { path, key: view.key(key), place }, long_answers: 0, least_gaps: 0 }))
+    Some(Some(Replay { file: NamedFile { path, key: view.key(key), place }, parts: BTreeMap::new() }))
 }
 
 /// A step of a path that leads nowhere but down.

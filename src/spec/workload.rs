@@ -1,5 +1,6 @@
 //! A workload: the traffic, as cells.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::base::names::Caches;
@@ -115,9 +116,22 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The class of this name.
-    pub fn class(&self, name: &str) -> Option<&Class> {
-        self.classes.iter().find(|class| class.name.as_deref() == Some(name))
+    /// The names of the classes that its measured requests have, in order; none where it has no classes.
+    pub fn class_names(&self) -> BTreeSet<&str> {
+        let drawn = self.classes.iter().filter_map(|class| class.name.as_deref());
+        let traced = self.trace.iter().flat_map(|trace| trace.parts.keys());
+        drawn.chain(traced.filter_map(Option::as_deref)).collect()
+    }
+
+    /// What its measured requests of a class are sure to have; without a class, all of them.
+    pub fn sure(&self, class: Option<&str>) -> Sure {
+        let wanted = |name: Option<&str>| class.is_none() || name == class;
+        if let Some(trace) = &self.trace {
+            let parts = trace.parts.iter().filter(|(name, _)| wanted(name.as_deref()));
+            return parts.fold(Sure::default(), |sum, (_, part)| sum.and(*part));
+        }
+        let drawn = self.classes.iter().zip(self.class_counts()).filter(|(class, _)| wanted(class.name.as_deref()));
+        drawn.fold(Sure::default(), |sum, (class, count)| sum.and(Sure::of(count, class.output_tokens.least())))
     }
 
     /// How many of its measured requests each class has, in the order of the classes.
@@ -178,6 +192,8 @@ pub struct Class {
     pub prompt_tokens: Lengths,
     /// Output length in tokens, forced where the engine allows it.
     pub output_tokens: Lengths,
+    /// Prompt and output lengths together, in which case the two above are its margins; empty where they are apart.
+    pub lengths: Vec<LengthRow>,
     /// Prefixes shared between requests of the class; none by default.
     pub shared_prefix: Option<SharedPrefix>,
     /// What its prompts say, where their length is exact.
@@ -187,8 +203,43 @@ pub struct Class {
 impl Class {
     /// The only one of a cell without classes.
     pub const fn only(prompt_tokens: Lengths, output_tokens: Lengths) -> Self {
-        Self { name: None, weight: 1.0, prompt_tokens, output_tokens, shared_prefix: None, content: Content::English }
+        Self {
+            name: None,
+            weight: 1.0,
+            prompt_tokens,
+            output_tokens,
+            lengths: Vec::new(),
+            shared_prefix: None,
+            content: Content::English,
+        }
     }
+
+    /// The only one of a cell, with lengths from a table.
+    pub fn joint(lengths: Vec<LengthRow>) -> Self {
+        let margin =
+            |of: fn(&LengthRow) -> Range| Lengths::Ranges(lengths.iter().map(|row| (of(row), row.weight)).collect());
+        Self { lengths: lengths.clone(), ..Self::only(margin(|row| row.prompt), margin(|row| row.output)) }
+    }
+}
+
+/// Token counts from one to another, both among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Range {
+    /// Smallest.
+    pub min: u32,
+    /// Largest.
+    pub max: u32,
+}
+
+/// Requests whose prompts and answers have lengths of these ranges.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LengthRow {
+    /// Prompt length in tokens.
+    pub prompt: Range,
+    /// Output length in tokens.
+    pub output: Range,
+    /// Its share of the requests is its weight among those of all rows. Positive.
+    pub weight: f64,
 }
 
 /// A trace that a cell repeats.
@@ -196,10 +247,38 @@ impl Class {
 pub struct Replay {
     /// The file, by its path from the workload's folder, and where the workload names it.
     pub file: NamedFile,
-    /// Measured requests with answers of two tokens or more. Zero until the trace was read, as below.
-    pub long_answers: u32,
-    /// Gaps between tokens that the measured requests have at least.
-    pub least_gaps: u64,
+    /// Its measured requests by their class; empty until the trace was read.
+    pub parts: BTreeMap<Option<String>, Sure>,
+}
+
+/// What some requests of a cell are sure to have, whatever is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sure {
+    /// How many they are.
+    pub requests: u64,
+    /// Those with answers of two tokens or more.
+    pub long_answers: u64,
+    /// Gaps between tokens.
+    pub gaps: u64,
+}
+
+impl Sure {
+    /// So many requests with answers of at least so many tokens.
+    pub fn of(requests: u32, tokens: u32) -> Self {
+        let requests = u64::from(requests);
+        let gaps = requests.saturating_mul(tokens.saturating_sub(1).into());
+        Self { requests, long_answers: if tokens > 1 { requests } else { 0 }, gaps }
+    }
+
+    /// These and those.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            long_answers: self.long_answers.saturating_add(other.long_answers),
+            gaps: self.gaps.saturating_add(other.gaps),
+        }
+    }
 }
 
 /// A distribution of token counts.
@@ -227,6 +306,8 @@ pub enum Lengths {
     },
     /// Lengths with weights (non-empty, positive weights).
     Table(Vec<(u32, f64)>),
+    /// Ranges with weights: one side of a table of prompts and answers.
+    Ranges(Vec<(Range, f64)>),
     /// Those of the cell's trace.
     Traced,
 }
@@ -247,6 +328,7 @@ impl Lengths {
             Self::Fixed(length) => *length,
             Self::Uniform { min, .. } | Self::LogNormal { min, .. } => *min,
             Self::Traced => 1,
+            Self::Ranges(ranges) => ranges.iter().map(|(range, _)| range.min).min().unwrap_or_default(),
             Self::Table(weights) => weights.iter().map(|(length, _)| *length).min().unwrap_or_default(),
         }
     }
@@ -257,6 +339,7 @@ impl Lengths {
             Self::Fixed(length) => *length,
             Self::Uniform { max, .. } | Self::LogNormal { max, .. } => *max,
             Self::Traced => 0,
+            Self::Ranges(ranges) => ranges.iter().map(|(range, _)| range.max).max().unwrap_or_default(),
             Self::Table(weights) => weights.iter().map(|(length, _)| *length).max().unwrap_or_default(),
         }
     }
@@ -270,10 +353,10 @@ impl Lengths {
                 (median * libm::exp(sigma * sigma / 2.0)).clamp(f64::from(*min), f64::from((*max).max(*min)))
             }
             Self::Traced => 1.0,
-            Self::Table(weights) => {
-                let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
-                weights.iter().map(|(length, weight)| f64::from(*length) * weight).sum::<f64>() / total
-            }
+            Self::Table(weights) => weighted(weights.iter().map(|(length, weight)| (f64::from(*length), *weight))),
+            Self::Ranges(ranges) => weighted(
+                ranges.iter().map(|(range, weight)| (f64::from(range.min).midpoint(f64::from(range.max)), *weight)),
+            ),
         }
     }
 
@@ -283,10 +366,17 @@ impl Lengths {
             Self::Fixed(length) => range.holds(*length),
             Self::Uniform { min, max } | Self::LogNormal { min, max, .. } => range.from <= *max && range.upto > *min,
             Self::Table(weights) => weights.iter().any(|(length, _)| range.holds(*length)),
+            Self::Ranges(ranges) => ranges.iter().any(|(part, _)| range.from <= part.max && range.upto > part.min),
             // Only the trace knows.
             Self::Traced => true,
         }
     }
+}
+
+/// The mean of values with weights.
+fn weighted(values: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let (sum, weights) = values.fold((0.0, 0.0), |(sum, all), (value, weight)| (sum + value * weight, all + weight));
+    sum / weights
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::base::units::Nanos;
 use crate::spec::class_file::{CLASS, CONTENT, SHARED_PREFIX, classes, none_is_empty, twice};
 use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings};
-use crate::spec::lengths_file::LENGTH;
+use crate::spec::lengths_file::{LENGTH, LENGTH_ROWS};
 use crate::spec::load_file::{self, ARRIVALS, CAPACITY, CONCURRENCY, PHASES, RATE, TRACE};
 use crate::spec::scalar;
 use crate::spec::session::Answers;
@@ -113,14 +113,15 @@ static CELL: Object = Object {
             name: "prompt_tokens",
             kind: LENGTH,
             need: Need::Optional,
-            doc: "prompt length in tokens; needed, unless there is a `trace` or there are `classes`",
+            doc: "prompt length in tokens; needed, unless there are a `trace`, `lengths` or `classes`",
         },
         Field {
             name: "output_tokens",
             kind: LENGTH,
             need: Need::Optional,
-            doc: "output length in tokens, forced where the engine allows it; needed, unless there is a `trace` or there are `classes`",
+            doc: "output length in tokens, forced where the engine allows it; needed, unless there are a `trace`, `lengths` or `classes`",
         },
+        LENGTH_ROWS,
         Field {
             name: "shared_prefix",
             kind: Kind::Object(&SHARED_PREFIX),

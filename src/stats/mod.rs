@@ -8,10 +8,13 @@
 //! earlier releases, [`moderated`] compares ([`paired`] pair by pair), [`margin`] says how much worse is too much, [`holm`] corrects
 //! for the number of tests, [`power`] says what would decide an undecided one.
 //!
+//! [`dispersion`] and [`distance`] describe traffic and compare it with what was made to be like it.
+//!
 //! Apart from it [`search`] finds the largest load at which something still holds, from trials that err.
 
 pub mod design;
 pub mod dispersion;
+pub mod distance;
 pub mod error_rate;
 pub mod fisher;
 pub mod history;

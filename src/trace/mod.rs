@@ -29,7 +29,7 @@ mod hostile_tests;
 #[cfg(test)]
 mod shared_tests;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use crate::trace::collect::Collector;
 use crate::trace::detect::{Found, detect};

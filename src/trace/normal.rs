@@ -129,7 +129,7 @@ pub fn write(reading: &Reading) -> Result<Vec<u8>, NotWritten> {
             session: request.session,
             turn: request.turn,
             parent: request.parent,
-            class: request.class.and_then(|class| requests.classes.get(usize::from(class)).cloned()),
+            class: requests.class(request).map(str::to_owned),
             blocks: request.blocks.clone(),
         };
         serde_json::to_writer(&mut bytes, &line)?;

@@ -40,6 +40,13 @@ pub struct Requests {
     pub rows: Vec<Request>,
 }
 
+impl Requests {
+    /// The name of the class of one of the requests.
+    pub fn class(&self, row: &Request) -> Option<&str> {
+        row.class.and_then(|class| self.classes.get(usize::from(class))).map(String::as_str)
+    }
+}
+
 /// A stretch of time with one rate of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {

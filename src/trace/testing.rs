@@ -3,7 +3,7 @@
 use crate::trace::{Format, Reading, read, tokens};
 
 /// A trace of this format whose texts all hold `word`. Made for tests; every one has faults.
-pub(super) fn sample(format: Format, word: &str) -> String {
+pub(crate) fn sample(format: Format, word: &str) -> String {
     match format {
         Format::Azure => format!(
             "TIMESTAMP,ContextTokens,GeneratedTokens,Note\r\n2023-11-16 18:15:46.6805900,374,44,{word}\r\n\
@@ -89,6 +89,6 @@ fn otel(word: &str) -> String {
 
 /// Reads a text that must be readable.
 #[track_caller]
-pub(super) fn reading(text: &str) -> Reading {
+pub(crate) fn reading(text: &str) -> Reading {
     read("trace", text.as_bytes(), None, &tokens::estimate).unwrap_or_else(|refused| panic!("{refused}\n{text}"))
 }

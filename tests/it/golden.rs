@@ -30,6 +30,23 @@ const fn kind_of(lengths: &Lengths) -> usize {
         Lengths::LogNormal { .. } => 2,
         Lengths::Table(_) => 3,
         Lengths::Traced => 4,
+        // Those of a table of both, which is pinned by itself.
+        Lengths::Ranges(_) => 5,
+    }
+}
+
+#[test]
+fn the_fingerprint_of_a_table_of_lengths_is_the_same_everywhere() {
+    let scene = Scene::new();
+    let cell =
+        "servegate: 1\nkind: workload\nname: joint\ncells:\n  - {name: c, rate: 2/s, requests: 100, lengths: [ROWS]}\n";
+    let mut rows = ["{prompt: [10, 500], output: [5, 60], weight: 3}", "{prompt: 64, output: [1, 9], weight: 0.5}"];
+    for _ in 0..2 {
+        // In whatever order they stand.
+        rows.reverse();
+        scene.write("w.yaml", &cell.replace("ROWS", &rows.join(", ")));
+        let fingerprint = planned(&scene).fingerprint.to_string();
+        assert_eq!(fingerprint, "sha256:b933f9e8355b9c1f9f92a769df0181767085b6947b0939acfbafe4456bd721bf");
     }
 }
 

@@ -21,6 +21,7 @@ mod demo;
 mod disk;
 mod docs;
 mod files;
+mod fit;
 mod folders;
 mod gate;
 mod golden;

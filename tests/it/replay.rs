@@ -15,7 +15,7 @@ use crate::stored::{Session, first_baseline, planned};
 use crate::support::{Engine, Scene};
 
 /// A trace of Mooncake's kind: so many requests in ticks of three, a tick of `step_ms`.
-fn ticks(requests: u32, step_ms: u32) -> String {
+pub(crate) fn ticks(requests: u32, step_ms: u32) -> String {
     (0..requests).fold(String::new(), |mut text, number| {
         let (tick, input) = (number.div_euclid(3) * step_ms, 520 + number % 7);
         let blocks = format!("[{}, {}]", number % 4, 100 + number);
@@ -95,6 +95,49 @@ fn a_slower_candidate_fails_under_a_trace_too() {
     Session { name: "mon", release: "v1", side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
     Session { name: "tue", release: "v2", side: Side::Candidate, step_ms: 80.0 }.simulate(&scene);
     scene.line(COMPARE).exits(1).shows(&["FAIL"]);
+}
+
+#[test]
+fn a_class_of_a_trace_is_judged_apart_and_a_class_that_it_lacks_is_refused() {
+    let scene = Scene::new();
+    let rows = (0..120).fold("{\"servegate_trace\":1,\"source\":\"servegate\"}\n".to_owned(), |mut text, number| {
+        let class = if number % 4 == 0 { "summarise" } else { "chat" };
+        let at = number * 200_000;
+        writeln!(text, "{{\"at_us\":{at},\"prompt_tokens\":20,\"output_tokens\":8,\"class\":\"{class}\"}}").unwrap();
+        text
+    });
+    scene.write("t.jsonl", &rows);
+    scene.write("all.jsonl", &rows.replace(",\"class\":\"chat\"", "").replace(",\"class\":\"summarise\"", ""));
+    let workload = |trace: &str| {
+        format!(
+            "servegate: 1\nkind: workload\nname: tiny\ncells:\n  - {{name: c2, trace: {trace}, warmup: 20, requests: 100}}\n"
+        )
+    };
+    scene.write("w.yaml", &workload("t.jsonl"));
+    let plain = scene.read("p.yaml");
+    let check =
+        |keys: &str| scene.write("p.yaml", &format!("{plain}  - {{metric: ttft, at_most: 9%, role: guard, {keys}}}\n"));
+    check("statistic: p50, class: chit");
+    scene.line("check p.yaml w.yaml").exits(5).says(&[
+        "unknown-class",
+        "`chit` is no class of `c2`",
+        "did you mean `chat`?",
+        "p.yaml:",
+    ]);
+    check("statistic: p50, class: books");
+    scene.line("check p.yaml w.yaml").exits(5).says(&["the classes there are `chat`, `summarise`"]);
+    check("statistic: p75, class: summarise");
+    scene.line("check p.yaml w.yaml").exits(5).says(&["too-few-requests", "needs 40 requests", "the class plans 25"]);
+    check("statistic: p50, class: summarise");
+    scene.line("check p.yaml w.yaml").exits(0);
+    Session { name: "mon", release: "v1", side: Side::Baseline, step_ms: 5.0 }.simulate(&scene);
+    Session { name: "tue", release: "v2", side: Side::Candidate, step_ms: 5.0 }.simulate(&scene);
+    scene.line(COMPARE).exits(0).shows(&["c2:summarise"]);
+    let run = scene.stored("runs/v1/mon-00-baseline");
+    let of = |class: &str| run.records.iter().filter(|record| record.class.as_deref() == Some(class)).count();
+    assert_eq!((of("chat"), of("summarise")), (75, 25));
+    scene.write("w.yaml", &workload("all.jsonl"));
+    scene.line("check p.yaml w.yaml").exits(5).says(&["remove `class`: the trace names no classes"]);
 }
 
 #[test]
@@ -257,7 +300,7 @@ fn what_cannot_be_replayed_says_why_and_writes_nothing() {
 }
 
 /// Files of the shared folder, where it is at hand: as in the library's tests.
-fn published() -> Vec<PathBuf> {
+pub(crate) fn published() -> Vec<PathBuf> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let mut folders = vec![std::env::var_os("SERVEGATE_SHARED").map_or_else(beside, PathBuf::from).join("data/traces")];
     let mut files = Vec::new();

@@ -1,10 +1,12 @@
 //! Whether a trace has what its cell asks for.
 
+use std::collections::BTreeMap;
+
 use crate::base::words::count;
 use crate::plan::replay::prompts::Prompts;
 use crate::plan::replay::{Traces, untold, used};
 use crate::spec::target::NamedFile;
-use crate::spec::workload::{Cell, Lengths, Workload};
+use crate::spec::workload::{Cell, Lengths, Sure, Workload};
 use crate::trace::request::{Request, Requests};
 
 /// Longest prompt or answer of a workload, in tokens.
@@ -39,19 +41,20 @@ pub fn fit(workload: &mut Workload, traces: &Traces) -> Result<(), Vec<Misfit>> 
         if let Some(replay) = &mut cell.trace {
             let file = || replay.file.clone();
             misfits.extend(found.map(|(code, message, help)| Misfit { file: file(), code, message, help }));
-            (replay.long_answers, replay.least_gaps) = told;
+            replay.parts = told;
         }
     }
     if misfits.is_empty() { Ok(()) } else { Err(misfits) }
 }
 
-/// What checks must know: measured requests with answers of two tokens or more, and the gaps between their tokens.
-fn told(cell: &Cell, trace: &Requests) -> (u32, u64) {
-    let measured = used(cell, trace).iter().skip(usize::try_from(cell.warmup).unwrap_or(usize::MAX));
-    measured.fold((0, 0), |(long, gaps), row| {
-        let tokens = row.output_tokens.unwrap_or_else(|| untold(cell).least());
-        (long + u32::from(tokens > 1), u64::from(tokens.saturating_sub(1)).saturating_add(gaps))
-    })
+/// What checks must know: the measured requests by their class, and their answers.
+fn told(cell: &Cell, trace: &Requests) -> BTreeMap<Option<String>, Sure> {
+    let mut parts: BTreeMap<Option<String>, Sure> = BTreeMap::new();
+    for row in used(cell, trace).iter().skip(usize::try_from(cell.warmup).unwrap_or(usize::MAX)) {
+        let part = parts.entry(trace.class(row).map(str::to_owned)).or_default();
+        *part = part.and(Sure::of(1, row.output_tokens.unwrap_or_else(|| untold(cell).least())));
+    }
+    parts
 }
 
 fn misfit(cell: &Cell, trace: &Requests) -> Option<(&'static str, String, String)> {

@@ -8,6 +8,7 @@ mod prompts;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::base::rng::Stream;
 use crate::plan::lengths::Draws;
@@ -39,6 +40,7 @@ pub(super) fn requests(cell: &Cell, trace: &Requests, workload: &Workload) -> [V
     let form = cell.classes.first().map_or(Form::Words, |class| Form::of(workload.prompts, class));
     let mut untold = Draws::new(untold(cell), stream("output-lengths"));
     let prompts = Prompts::new(trace, stream("blocks").bits());
+    let classes: Vec<Arc<str>> = trace.classes.iter().map(|name| Arc::from(name.as_str())).collect();
     let mut recipes: Vec<PromptRecipe> = Vec::with_capacity(used(cell, trace).len());
     let mut planned = [Vec::new(), Vec::new()];
     for (place, row) in (0_u32..).zip(used(cell, trace)) {
@@ -50,7 +52,8 @@ pub(super) fn requests(cell: &Cell, trace: &Requests, workload: &Workload) -> [V
         let due = Some(row.at.to_stored_resolution());
         let [warmup, measured] = &mut planned;
         let part = if place < cell.warmup { warmup } else { measured };
-        part.push(PlannedRequest { number, class: None, prompt, output_tokens, due, turn: None });
+        let class = row.class.and_then(|class| classes.get(usize::from(class)).cloned());
+        part.push(PlannedRequest { number, class, prompt, output_tokens, due, turn: None });
     }
     planned
 }

@@ -11,7 +11,8 @@ use crate::plan::replay::{Misfit, Traces, fit};
 use crate::plan::request::{Plan, PlannedCell, PlannedRequest};
 use crate::plan::{build_with, prompt};
 use crate::spec::read_workload;
-use crate::spec::workload::Workload;
+use crate::spec::slice::Slice;
+use crate::spec::workload::{Sure, Workload};
 use crate::trace::request::{Requests, Traffic};
 use crate::trace::{normal, shape, tokens};
 
@@ -140,15 +141,41 @@ fn what_a_trace_lacks_is_said_with_the_numbers() {
 }
 
 #[test]
-fn checks_know_the_answers_of_the_trace() {
+fn checks_know_the_answers_of_the_trace_and_of_its_classes() {
     let rows = [
-        "{\"at_us\":0,\"prompt_tokens\":5,\"output_tokens\":1}",
-        "{\"at_us\":1,\"prompt_tokens\":5,\"output_tokens\":7}",
+        "{\"at_us\":0,\"prompt_tokens\":5,\"output_tokens\":9,\"class\":\"early\"}",
+        "{\"at_us\":1,\"prompt_tokens\":5,\"output_tokens\":1,\"class\":\"chat\"}",
+        "{\"at_us\":2,\"prompt_tokens\":5,\"output_tokens\":7}",
+        "{\"at_us\":3,\"prompt_tokens\":5,\"output_tokens\":4,\"class\":\"chat\"}",
+        "{\"at_us\":4,\"prompt_tokens\":5,\"output_tokens\":4,\"class\":\"late\"}",
     ];
-    let mut workload = workload("warmup: 0, requests: 2");
+    let mut workload = workload("warmup: 1, requests: 3");
     fit(&mut workload, &Traces::from([("t.jsonl".to_owned(), trace(&rows))])).unwrap();
-    let replay = workload.cells[0].trace.as_ref().unwrap();
-    assert_eq!((replay.long_answers, replay.least_gaps), (1, 6));
+    let cell = &workload.cells[0];
+    let sure = |requests, long_answers, gaps| Sure { requests, long_answers, gaps };
+    assert_eq!((cell.sure(None), cell.sure(Some("chat"))), (sure(3, 2, 9), sure(2, 1, 3)));
+    // Classes of the warm-up alone, and of what is not used, are none of the cell's.
+    assert_eq!(cell.class_names(), BTreeSet::from(["chat"]));
+    assert_eq!(cell.sure(Some("early")), Sure::default());
+}
+
+#[test]
+fn requests_have_the_classes_of_the_trace_and_the_fingerprint_does_not_see_them() {
+    let rows = |second: &str| {
+        let class = |name: &str| if name.is_empty() { String::new() } else { format!(",\"class\":\"{name}\"") };
+        let rows = [row(0, 9, &class("chat")), row(1, 9, &class(second)), row(2, 9, &class("long")), row(3, 9, "")];
+        trace(&rows.each_ref().map(String::as_str))
+    };
+    let plan = |second: &str| planned("warmup: 1, requests: 3", &rows(second)).unwrap();
+    let cell = &plan("chat").cells[0];
+    let classes: Vec<Option<&str>> =
+        cell.warmup.iter().chain(&cell.requests).map(|request| request.class.as_deref()).collect();
+    assert_eq!(classes, [Some("chat"), Some("chat"), Some("long"), None]);
+    let chat = Slice { class: Some("chat".to_owned()), ..Slice::default() };
+    assert_eq!(cell.numbers(&chat), Some(BTreeSet::from([0])));
+    // They say which requests are judged together and change nothing that is sent.
+    let prints = ["chat", "long", ""].map(|second| plan(second).fingerprint.to_string());
+    assert_eq!(BTreeSet::from(prints).len(), 1);
 }
 
 #[test]

@@ -8,9 +8,10 @@ use crate::spec::document::FileKind;
 use crate::spec::policy::{Check, Decision, Margin, Policy};
 use crate::spec::schema::schema;
 use crate::spec::shape::{Kind, Need, Object};
+use crate::spec::slice::Context;
 use crate::spec::target::{MetricsPage, Ready};
 use crate::spec::tests::schemas::{as_json, broken, objects};
-use crate::spec::workload::{Burst, Cell, Content, Lengths, Load, Phase, Prompts, Workload};
+use crate::spec::workload::{Burst, Cell, Content, LengthRow, Lengths, Load, Phase, Prompts, Range, Workload};
 use crate::spec::{default_role, read_config, read_policy, read_workload};
 
 const CHAT: &str = include_str!("../../../gate-policies/chat.yaml");
@@ -91,6 +92,30 @@ cells:
     classes:
       - {name: german, weight: 1, prompt_tokens: 64, output_tokens: 9, content: german}
       - {name: chinese, weight: 1, prompt_tokens: 64, output_tokens: 9, content: chinese}
+";
+
+const FULL_LENGTHS: &str = "\
+servegate: 1
+kind: workload
+name: lengths
+cells:
+  - name: joint
+    rate: 1/s
+    requests: 50
+    lengths:
+      - prompt: [200, 350]
+        output: [5, 90]
+        weight: 3
+      - {prompt: 64, output: 128, weight: 0.5}
+  - name: mixed
+    rate: 1/s
+    requests: 50
+    classes:
+      - name: chat
+        weight: 1
+        lengths:
+          - {prompt: [20, 30], output: 9, weight: 1}
+        shared_prefix: {groups: 2, tokens: 19}
 ";
 
 const FULL_LOADS: &str = "\
@@ -456,6 +481,18 @@ fn every_value_arrives_as_it_was_written() {
         Lengths::LogNormal { median: 30.0, sigma: 0.5, min: 10, max: 90 }
     );
 
+    let lengths = read_workload("w.yaml", FULL_LENGTHS).unwrap().value;
+    let joint = &lengths.cells[0].classes[0];
+    let row = |prompt: [u32; 2], output: [u32; 2], weight| {
+        let [prompt, output] = [prompt, output].map(|[min, max]| Range { min, max });
+        LengthRow { prompt, output, weight }
+    };
+    assert_eq!(joint.lengths, [row([64, 64], [128, 128], 0.5), row([200, 350], [5, 90], 3.0)], "in order of lengths");
+    assert_eq!((joint.prompt_tokens.least(), joint.output_tokens.least()), (64, 5));
+    let between = |from, upto| joint.prompt_tokens.reaches(Context { from, upto });
+    assert!(between(0, 65) && between(350, 400) && !between(65, 200) && !between(351, 400));
+    assert_eq!(lengths.cells[1].classes[0].lengths, [row([20, 30], [9, 9], 1.0)]);
+
     let policy = policy(FULL_POLICY, &workload);
     assert_eq!((policy.runs, policy.controls, policy.baseline_max_age_days), (4, 3, 30));
     assert_eq!(policy.when, [(Condition::Hardware, "h100".to_owned())]);
@@ -585,6 +622,7 @@ fn every_key_of_every_schema_is_read() {
         (FileKind::Workload, FULL_WORKLOAD),
         (FileKind::Workload, FULL_LOADS),
         (FileKind::Workload, FULL_CONTENT),
+        (FileKind::Workload, FULL_LENGTHS),
         (FileKind::Workload, FULL_TRACE),
         (FileKind::Workload, FULL_MIX),
         (FileKind::Workload, FULL_TALK),

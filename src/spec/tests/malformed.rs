@@ -50,6 +50,45 @@ fn assert_found(head: &str, cases: &[(&str, &str)]) {
 }
 
 #[test]
+fn malformed_tables_of_lengths() {
+    let cell = |keys: &str| format!("cells:\n  - {{name: m, rate: 1/s, requests: 40, {keys}}}\n");
+    let row = "{prompt: 9, output: 9, weight: 1}";
+    let rows = |list: &[&str]| cell(&format!("lengths: [{}]", list.join(", ")));
+    let many = [row; 257];
+    let in_class = |keys: &str| cell(&format!("classes: [{{name: a, weight: 1, {keys}}}]"));
+    assert_found(
+        WORKLOAD,
+        &[
+            (&rows(&[row]), ""),
+            (&in_class(&format!("lengths: [{row}]")), ""),
+            (&cell("lengths: []"), "5:49 empty-value cells[0].lengths"),
+            (&cell("lengths: 9"), "5:49 wrong-type cells[0].lengths"),
+            (&rows(&["{prompt: 9, output: 9}"]), "5:50 missing-key cells[0].lengths[0].weight"),
+            (&rows(&["{prompt: 0, output: 9, weight: 1}"]), "5:59 out-of-range cells[0].lengths[0].prompt"),
+            (&rows(&["{prompt: [9, 5], output: 9, weight: 1}"]), "5:59 impossible-range cells[0].lengths[0].prompt"),
+            (&rows(&["{prompt: [5, 5], output: 9, weight: 1}"]), "5:59 impossible-range cells[0].lengths[0].prompt"),
+            (&rows(&["{prompt: 5, output: [1, 2, 3], weight: 1}"]), "5:70 impossible-range cells[0].lengths[0].output"),
+            (&rows(&["{prompt: 5, output: [0, 3], weight: 1}"]), "5:71 out-of-range cells[0].lengths[0].output[0]"),
+            (&rows(&["{prompt: 5, output: 9, weight: 0}"]), "5:81 out-of-range cells[0].lengths[0].weight"),
+            (&rows(&many), "5:49 too-large cells[0].lengths"),
+            (&cell(&format!("prompt_tokens: 9, lengths: [{row}]")), "5:55 conflicting-keys cells[0].prompt_tokens"),
+            (
+                &in_class(&format!("lengths: [{row}], output_tokens: 9")),
+                "5:132 conflicting-keys cells[0].classes[0].output_tokens",
+            ),
+            (
+                &cell(&format!("lengths: [{row}], shared_prefix: {{groups: 1, tokens: 9}}")),
+                "5:101 impossible-range cells[0].shared_prefix",
+            ),
+            (
+                &format!("cells:\n  - {{name: m, trace: t.jsonl, requests: 40, lengths: [{row}]}}\n"),
+                "5:54 conflicting-keys cells[0].lengths",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn malformed_classes_and_slices() {
     let cell = |keys: &str| format!("cells:\n  - {{name: m, concurrency: 1, requests: 40, {keys}}}\n");
     let of =
