@@ -218,7 +218,8 @@ impl Class {
     pub fn joint(lengths: Vec<LengthRow>) -> Self {
         let margin =
             |of: fn(&LengthRow) -> Range| Lengths::Ranges(lengths.iter().map(|row| (of(row), row.weight)).collect());
-        Self { lengths: lengths.clone(), ..Self::only(margin(|row| row.prompt), margin(|row| row.output)) }
+        let [prompts, outputs] = [margin(|row| row.prompt), margin(|row| row.output)];
+        Self { lengths, ..Self::only(prompts, outputs) }
     }
 }
 

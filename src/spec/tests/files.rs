@@ -468,6 +468,21 @@ fn warm_up_and_stall_time_have_the_documented_defaults() {
 }
 
 #[test]
+fn a_table_of_lengths_arrives_as_it_was_written() {
+    let lengths = read_workload("w.yaml", FULL_LENGTHS).unwrap().value;
+    let joint = &lengths.cells[0].classes[0];
+    let row = |prompt: [u32; 2], output: [u32; 2], weight| {
+        let [prompt, output] = [prompt, output].map(|[min, max]| Range { min, max });
+        LengthRow { prompt, output, weight }
+    };
+    assert_eq!(joint.lengths, [row([64, 64], [128, 128], 0.5), row([200, 350], [5, 90], 3.0)], "in order of lengths");
+    assert_eq!((joint.prompt_tokens.least(), joint.output_tokens.least()), (64, 5));
+    let between = |from, upto| joint.prompt_tokens.reaches(Context { from, upto });
+    assert!(between(0, 65) && between(350, 400) && !between(65, 200) && !between(351, 400));
+    assert_eq!(lengths.cells[1].classes[0].lengths, [row([20, 30], [9, 9], 1.0)]);
+}
+
+#[test]
 fn every_value_arrives_as_it_was_written() {
     let workload = workload(FULL_WORKLOAD);
     assert_eq!(workload.seed, 7);
@@ -480,18 +495,6 @@ fn every_value_arrives_as_it_was_written() {
         workload.cells[2].classes[0].prompt_tokens,
         Lengths::LogNormal { median: 30.0, sigma: 0.5, min: 10, max: 90 }
     );
-
-    let lengths = read_workload("w.yaml", FULL_LENGTHS).unwrap().value;
-    let joint = &lengths.cells[0].classes[0];
-    let row = |prompt: [u32; 2], output: [u32; 2], weight| {
-        let [prompt, output] = [prompt, output].map(|[min, max]| Range { min, max });
-        LengthRow { prompt, output, weight }
-    };
-    assert_eq!(joint.lengths, [row([64, 64], [128, 128], 0.5), row([200, 350], [5, 90], 3.0)], "in order of lengths");
-    assert_eq!((joint.prompt_tokens.least(), joint.output_tokens.least()), (64, 5));
-    let between = |from, upto| joint.prompt_tokens.reaches(Context { from, upto });
-    assert!(between(0, 65) && between(350, 400) && !between(65, 200) && !between(351, 400));
-    assert_eq!(lengths.cells[1].classes[0].lengths, [row([20, 30], [9, 9], 1.0)]);
 
     let policy = policy(FULL_POLICY, &workload);
     assert_eq!((policy.runs, policy.controls, policy.baseline_max_age_days), (4, 3, 30));
