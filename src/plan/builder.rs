@@ -9,10 +9,11 @@ use std::sync::Arc;
 use crate::base::rng::Stream;
 use crate::base::units::Nanos;
 use crate::plan::lengths::Draws;
+use crate::plan::prefixes::Prefixes;
 use crate::plan::replay::Traces;
-use crate::plan::request::{Form, Part, Plan, PlannedCell, PlannedRequest, PromptRecipe};
+use crate::plan::request::{Form, Plan, PlannedCell, PlannedRequest, PromptRecipe};
 use crate::plan::{arrivals, fingerprint, mixture, replay};
-use crate::spec::workload::{Cell, Class, Load, Phase, SharedPrefix, Workload};
+use crate::spec::workload::{Cell, Class, Load, Phase, Workload};
 
 /// The exact requests of a workload that replays no trace. The same workload always gives the same plan.
 pub fn build(workload: &Workload) -> Plan {
@@ -122,38 +123,28 @@ struct Shape<'a> {
     prompt_lengths: Draws<'a>,
     output_lengths: Draws<'a>,
     prompts: Stream,
-    groups: Stream,
-    prefixes: Vec<u64>,
-    /// Length of a prefix.
-    shared: u32,
+    prefixes: Prefixes,
     form: Form,
 }
 
 impl<'a> Shape<'a> {
-    /// A class has streams named after it, so that one class more leaves the draws of the others as they were. Shared
-    /// prefixes are common to warm-up and measured requests: warm-up brings the prefix cache to the state in which the
-    /// cell is measured.
+    /// A class has streams named after it, so that one class more leaves the draws of the others as they were.
     fn new(cell: &str, class: &'a Class, (seed, kind): (u64, &str), form: Form) -> Self {
         let place = class.name.as_ref().map_or_else(|| cell.to_owned(), |class| format!("{cell}/{class}"));
         let stream = |purpose: &str| Stream::named(seed, &format!("{kind}{purpose}/{place}"));
-        let mut prefixes = Stream::named(seed, &format!("prefixes/{place}"));
-        let SharedPrefix { groups, tokens } = class.shared_prefix.unwrap_or(SharedPrefix { groups: 0, tokens: 0 });
         Self {
             name: class.name.as_deref().map(Arc::from),
             prompt_lengths: Draws::new(&class.prompt_tokens, stream("lengths")),
             output_lengths: Draws::new(&class.output_tokens, stream("output-lengths")),
             prompts: stream("prompts"),
-            groups: stream("groups"),
-            prefixes: (0..groups).map(|_| prefixes.bits()).collect(),
-            shared: tokens,
+            prefixes: Prefixes::new(class.shared_prefix, (seed, &place), stream("groups")),
             form,
         }
     }
 
     fn request(&mut self, number: u32, due: Option<Nanos>) -> PlannedRequest {
         let words = self.prompt_lengths.next();
-        let prefix = if self.prefixes.is_empty() { None } else { self.groups.choose(&self.prefixes).copied() };
-        let prefix = prefix.map(|seed| Part { seed, words: self.shared.min(words) }).into_iter().collect();
+        let prefix = self.prefixes.next(words);
         PlannedRequest {
             number,
             class: self.name.clone(),
@@ -172,7 +163,7 @@ mod tests {
 
     use super::*;
     use crate::plan::prompt;
-    use crate::spec::workload::{Burst, Content, Lengths, Prompts};
+    use crate::spec::workload::{Burst, Content, Lengths, Prompts, SharedPrefix};
 
     fn cell(name: &str, load: Load) -> Cell {
         Cell {
@@ -206,7 +197,7 @@ mod tests {
     fn small() -> Workload {
         let closed = cell("c8", Load::Closed { concurrency: 8 });
         let mut shared = closed.clone();
-        shared.classes[0].shared_prefix = Some(SharedPrefix { groups: 3, tokens: 12 });
+        shared.classes[0].shared_prefix = Some(SharedPrefix { groups: 3, tokens: 12, zipf: None, system_tokens: 0 });
         workload(
             1,
             vec![

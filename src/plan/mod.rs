@@ -10,6 +10,7 @@ mod fingerprint;
 mod lengths;
 mod mixture;
 mod normal;
+mod prefixes;
 pub mod prompt;
 pub mod replay;
 pub mod request;

@@ -77,6 +77,18 @@ pub(super) static SHARED_PREFIX: Object = Object {
             need: Need::Required,
             doc: "the length of a prefix, part of the prompt's",
         },
+        Field {
+            name: "zipf",
+            kind: Kind::Number { min: 0.01, max: 10.0 },
+            need: Need::Optional,
+            doc: "how unequal they are in popularity: the n-th is taken n^-`zipf` as often as the first; by default all are taken as often",
+        },
+        Field {
+            name: "system_tokens",
+            kind: TOKENS,
+            need: Need::Optional,
+            doc: "so many of its tokens, at the start, are the same in all prefixes, as a system prompt is",
+        },
     ],
 };
 
@@ -121,9 +133,7 @@ fn shape(view: &View<'_>, findings: &mut Findings) -> Option<Class> {
     let traced = view.has(TRACE.name);
     let [prompt_tokens, output_tokens] = ["prompt_tokens", "output_tokens"]
         .map(|key| if traced && !view.has(key) { Some(Lengths::Traced) } else { lengths(key, view, findings) });
-    let shared_prefix = view
-        .view("shared_prefix")
-        .and_then(|prefix| Some(SharedPrefix { groups: prefix.count("groups")?, tokens: prefix.count("tokens")? }));
+    let shared_prefix = view.view("shared_prefix").and_then(|prefix| shared_prefix(&prefix, findings));
     if let (Some(prefix), Some(prompt)) = (shared_prefix, &prompt_tokens)
         && *prompt != Lengths::Traced
         && prefix.tokens >= prompt.least()
@@ -134,6 +144,17 @@ fn shape(view: &View<'_>, findings: &mut Findings) -> Option<Class> {
     }
     let content = view.text("content").as_deref().and_then(Content::from_id).unwrap_or_default();
     Some(Class { shared_prefix, content, ..Class::only(prompt_tokens?, output_tokens?) })
+}
+
+fn shared_prefix(view: &View<'_>, findings: &mut Findings) -> Option<SharedPrefix> {
+    let (groups, tokens) = (view.count("groups")?, view.count("tokens")?);
+    let system_tokens = view.count("system_tokens").unwrap_or(0);
+    if system_tokens >= tokens {
+        let message = format!("{system_tokens} of the {tokens} tokens are the same in all prefixes, so there is only one");
+        let fault = Fault::new("impossible-range", message, "make it less than `tokens`, or write `groups: 1` without it");
+        findings.error(&view.at("system_tokens"), &view.key("system_tokens"), fault);
+    }
+    Some(SharedPrefix { groups, tokens, zipf: view.read("zipf", scalar::number), system_tokens })
 }
 
 /// A share that rounds to no request is a slip.

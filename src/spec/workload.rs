@@ -229,12 +229,16 @@ pub enum Lengths {
 }
 
 /// Prefixes shared between requests of a class, for cells that are about the prefix cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedPrefix {
     /// Number of different prefixes; requests take one at random.
     pub groups: u32,
     /// Length of each in tokens, part of the prompt length.
     pub tokens: u32,
+    /// The exponent of Zipf's law, above 0: the n-th prefix is taken n^-zipf as often as the first. None: all as often.
+    pub zipf: Option<f64>,
+    /// Tokens at its start in which all prefixes are alike; fewer than `tokens`.
+    pub system_tokens: u32,
 }
 
 impl Lengths {
