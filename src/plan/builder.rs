@@ -12,7 +12,7 @@ use crate::plan::lengths::Draws;
 use crate::plan::prefixes::Prefixes;
 use crate::plan::replay::Traces;
 use crate::plan::request::{Form, Plan, PlannedCell, PlannedRequest, PromptRecipe};
-use crate::plan::{arrivals, fingerprint, mixture, replay};
+use crate::plan::{arrivals, fingerprint, mixture, repeats, replay};
 use crate::spec::workload::{Cell, Class, Load, Phase, Workload};
 
 /// The exact requests of a workload that replays no trace. The same workload always gives the same plan.
@@ -69,10 +69,12 @@ fn drawn(cell: &Cell, workload: &Workload) -> [Vec<PlannedRequest>; 2] {
     let mut due = arrivals::due(cell.load, total, &mut Stream::named(seed, &format!("arrivals/{}", cell.name)));
     let measured_due = due.split_off(due.len().min(usize::try_from(cell.warmup).unwrap_or(usize::MAX)));
     let mut warmup = Shapes::new(cell, workload, "warmup-").requests(cell.requests, due);
+    let mut measured = Shapes::new(cell, workload, "").requests(0, measured_due);
+    repeats::repeat(cell, &mut warmup, &mut measured);
     if let Load::Closed { concurrency } = cell.load {
         put_out_of_step(&mut warmup, concurrency);
     }
-    [warmup, Shapes::new(cell, workload, "").requests(0, measured_due)]
+    [warmup, measured]
 }
 
 /// Cuts the answer of each slot's first request to another part of its length. Slots that start together

@@ -153,7 +153,12 @@ mod tests {
         let own = |plan: &Plan| plan.cells[0].requests.iter().map(|it| it.prompt.seed).collect::<Vec<_>>();
         let pool = |plan: &Plan| {
             let all = |it: &PlannedRequest| it.prompt.prefix[0].seed;
-            plan.cells[0].requests.iter().chain(&plan.cells[0].warmup).map(all).collect::<std::collections::BTreeSet<_>>()
+            plan.cells[0]
+                .requests
+                .iter()
+                .chain(&plan.cells[0].warmup)
+                .map(all)
+                .collect::<std::collections::BTreeSet<_>>()
         };
         assert_eq!(own(&others[0]), own(&plain));
         assert!(pool(&others[0]).is_subset(&pool(&plain)));

@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::base::rng::Stream;
+use crate::sim::prefix;
+use crate::sim::profile::Profile;
 
-/// Tokens that the chat template adds to the words of the messages; completions get one, for the start.
+/// Tokens that the chat template puts before the words of the messages; completions get one, for the start.
 const TEMPLATE_TOKENS: u32 = 8;
 /// Median and spread of the natural length of an answer that may end by itself.
 const NATURAL_TOKENS: f64 = 300.0;
@@ -38,6 +40,8 @@ pub struct Ask {
     pub include_usage: bool,
     /// Fixes the words of the answer: the same prompt gets the same answer.
     pub answer_seed: u64,
+    /// The whole blocks of the prompt, where the engine has a prefix cache.
+    pub blocks: Vec<u64>,
 }
 
 /// A request that is answered with an error.
@@ -120,11 +124,12 @@ struct StreamOptions {
     include_usage: Option<bool>,
 }
 
-/// Reads a request for `model`, whose prompts and answers have at most `max_len` tokens together.
+/// Reads a request to an engine, for its model.
 ///
 /// # Errors
 /// The answer to send instead: 404 for another path or model, 400 for anything else that is wrong.
-pub fn read(path: &str, body: &[u8], model: &str, max_len: u32) -> Result<Ask, Refusal> {
+pub fn read(path: &str, body: &[u8], engine: &Profile) -> Result<Ask, Refusal> {
+    let model = engine.model;
     let api = match path.split('?').next() {
         Some("/v1/chat/completions") => Interface::Chat,
         Some("/v1/completions") => Interface::Completions,
@@ -154,11 +159,13 @@ pub fn read(path: &str, body: &[u8], model: &str, max_len: u32) -> Result<Ask, R
             }
         }
     };
-    let limit = body.max_completion_tokens.or(body.max_tokens).unwrap_or_else(|| max_len.saturating_sub(words));
+    let limit =
+        body.max_completion_tokens.or(body.max_tokens).unwrap_or_else(|| engine.max_model_len.saturating_sub(words));
     if limit == 0 {
         return Err(Refusal::bad_request("max_tokens must be at least 1", Some("max_tokens")));
     }
-    Ok(finish(api, words, limit, &body, answer))
+    let blocks = if engine.prefix_cache_tokens > 0 { blocks(api, &body, engine.block_tokens) } else { Vec::new() };
+    Ok(Ask { blocks, ..finish(api, words, limit, &body, answer) })
 }
 
 fn finish(api: Interface, prompt_tokens: u32, limit: u32, body: &Body<'_>, mut answer: Stream) -> Ask {
@@ -172,7 +179,24 @@ fn finish(api: Interface, prompt_tokens: u32, limit: u32, body: &Body<'_>, mut a
         stream: body.stream == Some(true),
         include_usage: body.stream_options.as_ref().and_then(|options| options.include_usage) == Some(true),
         answer_seed,
+        blocks: Vec::new(),
     }
+}
+
+/// The whole blocks of a prompt. What stands before its words is the same in all.
+fn blocks(api: Interface, body: &Body<'_>, block_tokens: u32) -> Vec<u64> {
+    let start = |tokens| std::iter::repeat_n("<start>", tokens);
+    let words = |text: &'_ str| text.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let (before, words) = match (api, &body.prompt) {
+        (Interface::Chat, _) => {
+            let messages = body.messages.iter().flatten();
+            (start(8), messages.flat_map(|message| words(&message.content)).collect())
+        }
+        (Interface::Completions, Some(Prompt::Text(text))) => (start(1), words(text)),
+        (Interface::Completions, Some(Prompt::Ids(ids))) => (start(0), ids.iter().map(u32::to_string).collect()),
+        (Interface::Completions, None) => (start(0), Vec::new()),
+    };
+    prefix::blocks(before.chain(words.iter().map(String::as_str)), block_tokens)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and `as` saturates")]
@@ -198,8 +222,12 @@ mod tests {
 
     const CHAT: &str = "/v1/chat/completions";
 
+    fn engine(max_model_len: u32, prefix_cache_tokens: u32) -> Profile {
+        Profile { model: "m", max_model_len, prefix_cache_tokens, ..Profile::h100_8b() }
+    }
+
     fn ask(body: &str) -> Result<Ask, Refusal> {
-        read(CHAT, body.as_bytes(), "m", 1_000)
+        read(CHAT, body.as_bytes(), &engine(1_000, 0))
     }
 
     #[test]
@@ -210,10 +238,10 @@ mod tests {
         assert_eq!((got.prompt_tokens, got.output_tokens, got.by_length), (3 + 8, 5, true));
         assert!(got.stream && got.include_usage);
         assert_eq!(ask(body).unwrap(), got);
-        let open = read("/v1/completions", br#"{"model":"m","prompt":"a b"}"#, "m", 100_000).unwrap();
+        let open = read("/v1/completions", br#"{"model":"m","prompt":"a b"}"#, &engine(100_000, 0)).unwrap();
         assert!(!open.by_length && !open.stream && open.prompt_tokens == 3);
         assert!((30..3_000).contains(&open.output_tokens));
-        let ids = read("/v1/completions", br#"{"model":"m","prompt":[5,6,7]}"#, "m", 100_000).unwrap();
+        let ids = read("/v1/completions", br#"{"model":"m","prompt":[5,6,7]}"#, &engine(100_000, 0)).unwrap();
         assert_eq!(ids.prompt_tokens, 3);
     }
 
@@ -233,6 +261,20 @@ mod tests {
         ] {
             assert_eq!(ask(bad).unwrap_err().status, 400, "{bad}");
         }
-        assert_eq!(read("/v1/other", b"{}", "m", 9).unwrap_err().status, 404);
+        assert_eq!(read("/v1/other", b"{}", &engine(9, 0)).unwrap_err().status, 404);
+    }
+
+    #[test]
+    fn prompts_that_begin_alike_begin_with_the_same_blocks() {
+        let of = |path: &str, body: &str| read(path, body.as_bytes(), &engine(100_000, 16_000)).unwrap().blocks;
+        let words = "a b c d e f g h ".repeat(4);
+        let chat = |end: &str| of(CHAT, &format!(r#"{{"messages":[{{"content":"{words}{end}"}}]}}"#));
+        // 8 tokens of the template and 33 words are two blocks of 16.
+        assert_eq!((chat("x").len(), chat("x") == chat("y")), (2, true));
+        let text = |end: &str| of("/v1/completions", &format!(r#"{{"prompt":"{words}{end}"}}"#));
+        assert!(text("x").len() == 2 && text("x") != chat("x"));
+        let ids = |first: u32| of("/v1/completions", &format!(r#"{{"prompt":[{first}{}]}}"#, ",7".repeat(31)));
+        assert!(ids(1).len() == 2 && ids(1)[0] != ids(2)[0] && ids(1)[1] != ids(2)[1]);
+        assert_eq!(ask(&format!(r#"{{"messages":[{{"content":"{words}"}}]}}"#)).unwrap().blocks, [0; 0]);
     }
 }

@@ -54,7 +54,7 @@ fn instants(profile: &Profile, cell: Cell, noise: Noise) -> Vec<Vec<Nanos>> {
         if id < cell.requests {
             let output = lengths.between(cell.output.0.into(), cell.output.1.into());
             let output_tokens = output.try_into().unwrap();
-            engine.submit(at, Request { id, prompt_tokens: cell.prompt, output_tokens });
+            engine.submit(at, Request { id, prompt_tokens: cell.prompt, output_tokens, blocks: Vec::new() });
             sent.push(vec![at]);
         }
     };
@@ -154,7 +154,10 @@ fn a_small_cache_preempts_and_everything_still_ends() {
     let cell = Cell { requests: 128, ..CELLS[2] };
     let mut engine = Engine::new(&Deployment::new(small, Noise::OFF));
     for id in 0..cell.requests {
-        engine.submit(Nanos::ZERO, Request { id, prompt_tokens: cell.prompt, output_tokens: cell.output.0 });
+        engine.submit(
+            Nanos::ZERO,
+            Request { id, prompt_tokens: cell.prompt, output_tokens: cell.output.0, blocks: Vec::new() },
+        );
     }
     let mut events = Vec::new();
     while engine.next_event_time().is_some() {
@@ -198,7 +201,7 @@ proptest! {
         };
         let mut engine = Engine::new(&Deployment::new(profile, Noise::seeded(seed, seed)));
         for ((at, prompt, output), id) in requests.iter().copied().zip(0..) {
-            engine.submit(Nanos::from_millis(at), Request { id, prompt_tokens: prompt, output_tokens: output });
+            engine.submit(Nanos::from_millis(at), Request { id, prompt_tokens: prompt, output_tokens: output, blocks: Vec::new() });
         }
         let mut fates: BTreeMap<u64, Fate> = BTreeMap::new();
         let (mut events, mut now, mut steps): (Vec<Event>, _, _) = (Vec::new(), Nanos::ZERO, 0);
@@ -220,7 +223,7 @@ proptest! {
                 let fate = fates.entry(event.id).or_default();
                 match event.outcome {
                     Outcome::Rejected => fate.rejections += 1,
-                    Outcome::Token { index, last } => {
+                    Outcome::Token { index, last, .. } => {
                         fate.indices.push(index);
                         fate.lasts += u32::from(last);
                     }

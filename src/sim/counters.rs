@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::base::units::Nanos;
 use crate::sim::engine::Gauges;
+use crate::sim::prefix::Lookups;
 use crate::wire::counters::{Meter, Quantity, Reading, Snapshot};
 
-/// Counters since the boot. It has no prefix cache, so it says nothing of one.
+/// Counters since the boot. An engine without a prefix cache says nothing of one.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     /// The engine's state when it was asked last.
@@ -30,15 +31,19 @@ impl Counted {
 
     #[expect(clippy::cast_precision_loss, reason = "counts of a simulation are far below 2^53")]
     fn snapshot(&self) -> Snapshot {
-        let Gauges { running, waiting, used_blocks, total_blocks, preemptions } = self.gauges;
-        Snapshot::known([
+        let Gauges { running, waiting, used_blocks, total_blocks, preemptions, prefixes } = self.gauges;
+        let prefixes = prefixes.map(|Lookups { queries, hits }| {
+            [(Quantity::CacheQueries, queries as f64), (Quantity::CacheHits, hits as f64)]
+        });
+        let counted = [
             (Quantity::PromptTokens, self.prompt_tokens as f64),
             (Quantity::GeneratedTokens, self.generated_tokens as f64),
             (Quantity::Preemptions, preemptions as f64),
             (Quantity::Running, running as f64),
             (Quantity::Waiting, waiting as f64),
             (Quantity::KvUse, f64::from(used_blocks) / f64::from(total_blocks.max(1))),
-        ])
+        ];
+        Snapshot::known(counted.into_iter().chain(prefixes.into_iter().flatten()))
     }
 }
 

@@ -7,11 +7,12 @@ use crate::base::units::Nanos;
 use crate::sim::Deployment;
 use crate::sim::cost;
 use crate::sim::noise::Factors;
+use crate::sim::prefix::Lookups;
 use crate::sim::profile::Profile;
 use crate::sim::scheduler::{Produced, Scheduler, Sequence};
 
 /// A request to the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Chosen by the caller, unique among the requests in flight.
     pub id: u64,
@@ -19,6 +20,8 @@ pub struct Request {
     pub prompt_tokens: u32,
     /// Length of the answer; at least 1.
     pub output_tokens: u32,
+    /// The whole blocks of the prompt, for an engine with a prefix cache; may be empty.
+    pub blocks: Vec<u64>,
 }
 
 /// What happened to a request.
@@ -30,6 +33,8 @@ pub enum Outcome {
         index: u32,
         /// Whether the answer is complete: nothing more is said of this request.
         last: bool,
+        /// Tokens of the prompt that the prefix cache had; none without one.
+        cached: Option<u32>,
     },
     /// Longer than the model's context or the whole cache: nothing more is said of this request.
     Rejected,
@@ -59,6 +64,8 @@ pub struct Gauges {
     pub total_blocks: u32,
     /// Preemptions since the boot.
     pub preemptions: u64,
+    /// What was looked up in the prefix cache since the boot; none without one.
+    pub prefixes: Option<Lookups>,
 }
 
 /// One boot of a simulated engine.
@@ -107,6 +114,11 @@ impl Engine {
         self.scheduler.cancel(id);
     }
 
+    /// Empties the prefix cache.
+    pub fn reset_prefix_cache(&mut self) {
+        self.scheduler.prefixes().reset();
+    }
+
     /// When something happens next; none when the engine is idle.
     pub fn next_event_time(&self) -> Option<Nanos> {
         let arrival = self.arriving.first_key_value().map(|((at, _), _)| *at);
@@ -122,17 +134,19 @@ impl Engine {
         if let Some(arrival) = self.arriving.first_entry().filter(|entry| entry.key().0 == now) {
             let request = arrival.remove();
             self.prepare(request);
-        } else if let Some((_, request)) = self.preparing.pop_front_if(|(at, _)| *at == now) {
-            let sequence = Sequence::new(request.id, request.prompt_tokens, request.output_tokens);
+        } else if let Some((_, Request { id, prompt_tokens, output_tokens, blocks })) =
+            self.preparing.pop_front_if(|(at, _)| *at == now)
+        {
+            let sequence = Sequence::new(id, prompt_tokens, output_tokens, blocks);
             if !self.scheduler.enqueue(sequence) {
-                events.push(Event { at: now, id: request.id, outcome: Outcome::Rejected });
+                events.push(Event { at: now, id, outcome: Outcome::Rejected });
             } else if self.step_end.is_none() {
                 self.begin_step();
             }
         } else {
             let at = now + Nanos::from_ms(self.profile.flush_us * 1e-3);
-            self.scheduler.complete(|Produced { id, index, last }| {
-                events.push(Event { at, id, outcome: Outcome::Token { index, last } });
+            self.scheduler.complete(|Produced { id, index, last, cached }| {
+                events.push(Event { at, id, outcome: Outcome::Token { index, last, cached } });
             });
             self.begin_step();
         }
@@ -163,6 +177,7 @@ impl Engine {
             used_blocks: pool.used(),
             total_blocks: pool.capacity(),
             preemptions: self.scheduler.preemptions(),
+            prefixes: self.scheduler.lookups(),
         }
     }
 }

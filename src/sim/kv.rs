@@ -1,4 +1,4 @@
-//! The key-value cache as a pool of equal blocks. Prompts are taken as unique: no block is shared.
+//! The key-value cache as a pool of equal blocks. No block is shared, also where the prefix cache knows its tokens.
 
 use crate::sim::profile::Profile;
 

@@ -1,5 +1,5 @@
 //! A simulated LLM serving engine: the physics of a real one without its GPU. The model (`profile`,
-//! `scenario`, `cost`, `kv`, `scheduler`, `noise`, `engine`) is pure; `voice` turns its events into the
+//! `scenario`, `cost`, `kv`, `prefix`, `scheduler`, `noise`, `engine`) is pure; `voice` turns its events into the
 //! bytes a vLLM server sends; `transport` carries them in virtual time and `server` over HTTP in real time.
 
 pub mod ask;
@@ -11,6 +11,7 @@ pub mod engine;
 pub mod fault;
 pub mod kv;
 pub mod noise;
+pub mod prefix;
 pub mod profile;
 pub mod scenario;
 pub mod scheduler;

@@ -87,6 +87,8 @@ coefficients! {
     kv_capacity_tokens: u32, 16.0 to 1e9;
     /// Tokens per cache block.
     block_tokens: u32, 1.0 to 4096.0;
+    /// Prompt tokens that the prefix cache keeps; 0 is an engine without one.
+    prefix_cache_tokens: u32, 0.0 to 1e9;
     /// Share of the cache's blocks that an admission must leave free.
     watermark: f64, 0.0 to 0.9;
     /// Most tokens in a step; what decoding leaves of it is for prefill chunks.
@@ -210,6 +212,8 @@ const H100_8B: Profile = Profile {
     kv_capacity_tokens: 400_000,
     // vLLM's default on CUDA.
     block_tokens: 16,
+    // None: most cells share nothing, and a cell about it sets its size.
+    prefix_cache_tokens: 0,
     // vLLM V1 admits down to the last block.
     watermark: 0.0,
     // vLLM V1's default for an online server.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use crate::sim::cost::Work;
 use crate::sim::kv::Pool;
+use crate::sim::prefix::{Block, Lookups, PrefixCache};
 use crate::sim::profile::Profile;
 
 /// A request inside the engine.
@@ -19,13 +20,17 @@ pub(crate) struct Sequence {
     /// Tokens that the step under way computes.
     chunk: u32,
     blocks: u32,
+    /// The whole blocks of the prompt, for the prefix cache.
+    beginning: Vec<Block>,
+    /// Tokens of the prompt that the prefix cache had; none before the first admission, or without a cache.
+    cached: Option<u32>,
 }
 
 impl Sequence {
     /// A request of `prompt` tokens that asks for `output` tokens; each at least one.
-    pub(crate) fn new(id: u64, prompt: u32, output: u32) -> Self {
+    pub(crate) fn new(id: u64, prompt: u32, output: u32, beginning: Vec<Block>) -> Self {
         let (prompt, output) = (prompt.max(1), output.max(1));
-        Self { id, prompt, output, generated: 0, computed: 0, chunk: 0, blocks: 0 }
+        Self { id, prompt, output, generated: 0, computed: 0, chunk: 0, blocks: 0, beginning, cached: None }
     }
 
     const fn known(&self) -> u32 {
@@ -45,6 +50,8 @@ pub(crate) struct Produced {
     pub(crate) index: u32,
     /// Whether the answer is complete.
     pub(crate) last: bool,
+    /// Tokens of the prompt that the prefix cache had; none without one.
+    pub(crate) cached: Option<u32>,
 }
 
 /// The queue, the batch and the cache.
@@ -52,6 +59,7 @@ pub(crate) struct Scheduler {
     waiting: VecDeque<Sequence>,
     running: Vec<Sequence>,
     pool: Pool,
+    prefixes: PrefixCache,
     max_batched: u32,
     max_seqs: usize,
     max_len: u32,
@@ -90,6 +98,7 @@ impl Scheduler {
             waiting: VecDeque::new(),
             running: Vec::new(),
             pool: Pool::new(profile),
+            prefixes: PrefixCache::new(profile),
             max_batched: profile.max_num_batched_tokens,
             max_seqs: usize::try_from(profile.max_num_seqs).unwrap_or(usize::MAX),
             max_len: profile.max_model_len,
@@ -131,6 +140,10 @@ impl Scheduler {
             let Some(mut sequence) = self.waiting.pop_front_if(|head| self.pool.admits(head.known(), alone)) else {
                 return;
             };
+            if sequence.cached.is_none() {
+                sequence.cached = self.prefixes.find(&sequence.beginning, sequence.prompt);
+                sequence.computed = sequence.cached.unwrap_or_default();
+            }
             // The pool admits the whole sequence, so its first chunk has blocks.
             batch.take(&mut sequence, &mut self.pool);
             self.running.push(sequence);
@@ -151,7 +164,7 @@ impl Scheduler {
 
     /// Ends the step under way: every sequence whose known tokens are all computed has a new one.
     pub(crate) fn complete(&mut self, mut produced: impl FnMut(Produced)) {
-        let pool = &mut self.pool;
+        let (pool, prefixes) = (&mut self.pool, &mut self.prefixes);
         self.running.retain_mut(|sequence| {
             sequence.computed += sequence.chunk;
             let ready = sequence.chunk > 0 && sequence.missing() == 0;
@@ -162,7 +175,10 @@ impl Scheduler {
             let index = sequence.generated;
             sequence.generated += 1;
             let last = sequence.generated == sequence.output;
-            produced(Produced { id: sequence.id, index, last });
+            if index == 0 {
+                prefixes.keep(&sequence.beginning);
+            }
+            produced(Produced { id: sequence.id, index, last, cached: sequence.cached });
             if last {
                 pool.release(&mut sequence.blocks);
             }
@@ -190,6 +206,14 @@ impl Scheduler {
         &self.pool
     }
 
+    pub(crate) const fn prefixes(&mut self) -> &mut PrefixCache {
+        &mut self.prefixes
+    }
+
+    pub(crate) fn lookups(&self) -> Option<Lookups> {
+        self.prefixes.lookups()
+    }
+
     pub(crate) const fn preemptions(&self) -> u64 {
         self.preemptions
     }
@@ -209,9 +233,9 @@ mod tests {
     #[test]
     fn decodes_come_first_and_chunks_get_the_rest_of_the_budget() {
         let mut scheduler = Scheduler::new(&Profile { max_num_batched_tokens: 100, ..Profile::h100_8b() });
-        assert!(scheduler.enqueue(Sequence::new(1, 50, 10)));
+        assert!(scheduler.enqueue(Sequence::new(1, 50, 10, Vec::new())));
         assert_eq!(step(&mut scheduler).1, [(1, 0, false)]);
-        assert!(scheduler.enqueue(Sequence::new(2, 150, 2)));
+        assert!(scheduler.enqueue(Sequence::new(2, 150, 2, Vec::new())));
         let (work, tokens) = step(&mut scheduler);
         assert_eq!((work.tokens, work.cached, work.requests), (100, 50, 2));
         assert_eq!(tokens, [(1, 1, false)]);
@@ -224,11 +248,26 @@ mod tests {
     }
 
     #[test]
+    fn what_the_prefix_cache_has_is_not_computed_again() {
+        let mut scheduler = Scheduler::new(&Profile { prefix_cache_tokens: 1_000, ..Profile::h100_8b() });
+        let beginning: Vec<Block> = (0..6).collect();
+        let mut tokens = |id| {
+            assert!(scheduler.enqueue(Sequence::new(id, 100, 1, beginning.clone())));
+            step(&mut scheduler).0
+        };
+        let (first, again) = (tokens(1), tokens(2));
+        assert_eq!((first.tokens, again.tokens), (100, 4), "six blocks of 16");
+        assert!((again.attention - 4.0 * (96.0 + 2.0)).abs() < 1e-9);
+        assert_eq!(scheduler.lookups(), Some(Lookups { queries: 200, hits: 96 }));
+        assert_eq!(scheduler.pool().used(), 0);
+    }
+
+    #[test]
     fn the_last_admitted_is_preempted_and_continues_where_it_was() {
         let profile = Profile { kv_capacity_tokens: 16 * 6, ..Profile::h100_8b() };
         let mut scheduler = Scheduler::new(&profile);
-        assert!(scheduler.enqueue(Sequence::new(1, 40, 40)));
-        assert!(scheduler.enqueue(Sequence::new(2, 40, 12)));
+        assert!(scheduler.enqueue(Sequence::new(1, 40, 40, Vec::new())));
+        assert!(scheduler.enqueue(Sequence::new(2, 40, 12, Vec::new())));
         let mut tokens = Vec::new();
         while scheduler.running() + scheduler.waiting() > 0 {
             tokens.extend(step(&mut scheduler).1);
@@ -240,6 +279,6 @@ mod tests {
         }
         let last = |id| tokens.iter().position(|token| token.0 == id && token.2);
         assert!(last(1) < last(2), "the first admitted is never preempted");
-        assert!(!scheduler.enqueue(Sequence::new(3, 90, 7)), "longer than the cache");
+        assert!(!scheduler.enqueue(Sequence::new(3, 90, 7, Vec::new())), "longer than the cache");
     }
 }

@@ -11,6 +11,7 @@ use crate::sim::ask::{self, Refusal};
 use crate::sim::counters::Counted;
 use crate::sim::engine::{Engine, Event, Gauges, Outcome, Request};
 use crate::sim::fault::Dealer;
+use crate::sim::profile::Profile;
 use crate::sim::voice::{Next, Speech};
 use crate::wire::counters::Meter;
 use crate::wire::transport::{Exchange, Failure, MAX_BODY, Outbound, Read, Transport, Wake};
@@ -18,8 +19,7 @@ use crate::wire::transport::{Exchange, Failure, MAX_BODY, Outbound, Read, Transp
 /// A simulated deployment, reached without a network.
 pub struct SimTransport {
     engine: Engine,
-    model: &'static str,
-    max_len: u32,
+    profile: Profile,
     /// When the response head is back: after the API process has read the request.
     head_after: Nanos,
     faults: Dealer,
@@ -57,8 +57,9 @@ impl Flight {
     }
 
     /// Takes a token into the body.
-    fn hear(&mut self, at: Nanos, last: bool) -> Next {
+    fn hear(&mut self, at: Nanos, (last, cached): (bool, Option<u32>)) -> Next {
         let before = self.exchange.body.len();
+        self.speech.cached(cached);
         let next = self.speech.token(last, &mut self.exchange.body);
         if next == Next::Flood {
             while self.exchange.body.len() < MAX_BODY {
@@ -83,8 +84,7 @@ impl SimTransport {
         let profile = &deployment.profile;
         Self {
             engine: Engine::new(deployment),
-            model: profile.model,
-            max_len: profile.max_model_len,
+            profile: profile.clone(),
             head_after: Nanos::from_ms(profile.frontend_ms),
             faults: Dealer::new(&deployment.faults, deployment.noise.boot.unwrap_or_default()),
             interrupt,
@@ -136,8 +136,8 @@ impl SimTransport {
             self.give_up(event.id, deadline, failure);
             return;
         }
-        let last = match event.outcome {
-            Outcome::Token { last, .. } => last,
+        let (last, cached) = match event.outcome {
+            Outcome::Token { last, cached, .. } => (last, cached),
             Outcome::Rejected => {
                 if let Some(flight) = self.flights.remove(&event.id) {
                     let refusal = flight.speech.too_long();
@@ -146,7 +146,7 @@ impl SimTransport {
                 return;
             }
         };
-        let failure = match flight.hear(event.at, last) {
+        let failure = match flight.hear(event.at, (last, cached)) {
             Next::More => return,
             Next::Silent => {
                 self.engine.cancel(event.id);
@@ -214,15 +214,18 @@ impl Transport for SimTransport {
             resent: false,
         });
         let fault = self.faults.deal();
-        let ask = match ask::read(request.path, &request.body, self.model, self.max_len) {
+        let mut ask = match ask::read(request.path, &request.body, &self.profile) {
             Ok(ask) => ask,
             Err(refusal) => return self.refuse(number, exchange, head_at, refusal),
         };
-        self.engine
-            .submit(sent, Request { id: number, prompt_tokens: ask.prompt_tokens, output_tokens: ask.output_tokens });
+        let blocks = std::mem::take(&mut ask.blocks);
+        self.engine.submit(
+            sent,
+            Request { id: number, prompt_tokens: ask.prompt_tokens, output_tokens: ask.output_tokens, blocks },
+        );
         let tokens = usize::try_from(ask.output_tokens.min(8_192)).unwrap_or_default();
         let prompt_tokens = ask.prompt_tokens;
-        let speech = Speech::new(number, self.model, ask, fault);
+        let speech = Speech::new(number, self.profile.model, ask, fault);
         exchange.body.reserve(speech.size_hint());
         exchange.reads.reserve(if speech.is_stream() { tokens } else { 1 });
         let flight = Flight {
@@ -284,7 +287,6 @@ mod tests {
     use super::*;
     use crate::sim::fault::{Fault, Share};
     use crate::sim::noise::Noise;
-    use crate::sim::profile::Profile;
 
     fn outbound(id: u64, due_ms: u64, tokens: u32) -> Outbound {
         let body = format!(

@@ -108,6 +108,8 @@ pub struct Speech {
     words: u64,
     /// The answer so far, when it is not a stream.
     text: String,
+    /// Tokens of the prompt that came from the prefix cache.
+    cached: Option<u32>,
 }
 
 impl Speech {
@@ -129,7 +131,7 @@ impl Speech {
         );
         let opening = format!("{head}{choice}").into_bytes();
         let words = ask.answer_seed;
-        Self { ask, fault, head: head.into_bytes(), opening, said: 0, words, text: String::new() }
+        Self { ask, fault, head: head.into_bytes(), opening, said: 0, words, text: String::new(), cached: None }
     }
 
     /// Whether the answer is a stream of events.
@@ -146,6 +148,11 @@ impl Speech {
     pub fn size_hint(&self) -> usize {
         let tokens = usize::try_from(self.ask.output_tokens.min(8_192)).unwrap_or_default();
         tokens * (self.opening.len() + CHAT_TAIL.len() + 10) + 1_024
+    }
+
+    /// What the usage says of the prefix cache; nothing where there is none.
+    pub const fn cached(&mut self, tokens: Option<u32>) {
+        self.cached = tokens;
     }
 
     /// Says the next token; `last` when the engine has finished. Appends to `out`, perhaps nothing.
@@ -266,9 +273,11 @@ impl Speech {
 
     fn usage(&self) -> String {
         let (prompt, said) = (self.ask.prompt_tokens, self.said);
+        let details = |cached| format!(",\"prompt_tokens_details\":{{\"cached_tokens\":{cached}}}");
         format!(
-            "{{\"prompt_tokens\":{prompt},\"total_tokens\":{},\"completion_tokens\":{said}}}",
-            prompt.saturating_add(said)
+            "{{\"prompt_tokens\":{prompt},\"total_tokens\":{},\"completion_tokens\":{said}{}}}",
+            prompt.saturating_add(said),
+            self.cached.map(details).unwrap_or_default()
         )
     }
 
@@ -289,6 +298,7 @@ mod tests {
 
     use super::*;
     use crate::sim::ask;
+    use crate::sim::profile::Profile;
 
     fn ask(api: Interface, stream: bool, tokens: u32) -> Ask {
         Ask {
@@ -299,6 +309,7 @@ mod tests {
             stream,
             include_usage: true,
             answer_seed: 7,
+            blocks: Vec::new(),
         }
     }
 
@@ -379,7 +390,8 @@ mod tests {
     #[test]
     fn what_was_asked_is_what_is_said() {
         let body = br#"{"model":"m","prompt":"a b c","max_tokens":4,"stream":true,"ignore_eos":true}"#;
-        let ask = ask::read("/v1/completions", body, "m", 100).unwrap();
+        let ask = ask::read("/v1/completions", body, &Profile { model: "m", max_model_len: 100, ..Profile::h100_8b() })
+            .unwrap();
         let (events, done) = events(&say(ask, None).0);
         assert!(done && events.len() == 4, "no usage unless it was asked for");
         assert_eq!(events[3]["system_fingerprint"], FINGERPRINT);

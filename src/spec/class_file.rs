@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::spec::findings::{Fault, Findings};
 use crate::spec::lengths_file::{LENGTH, TOKENS, lengths};
 use crate::spec::load_file::TRACE;
+use crate::spec::repeats_file::{REPEATS, repeated};
 use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::text::quote;
@@ -43,12 +44,17 @@ pub(super) static CLASS: Object = Object {
             need: Need::Required,
             doc: "how frequent it is: its share of the cell's requests is its weight among all of them",
         },
-        Field { name: "prompt_tokens", kind: LENGTH, need: Need::Required, doc: "prompt length in tokens" },
+        Field {
+            name: "prompt_tokens",
+            kind: LENGTH,
+            need: Need::Optional,
+            doc: "prompt length in tokens; needed, unless it `repeats`",
+        },
         Field {
             name: "output_tokens",
             kind: LENGTH,
-            need: Need::Required,
-            doc: "output length in tokens, forced where the engine allows it",
+            need: Need::Optional,
+            doc: "output length in tokens, forced where the engine allows it; needed, unless it `repeats`",
         },
         Field {
             name: "shared_prefix",
@@ -57,8 +63,12 @@ pub(super) static CLASS: Object = Object {
             doc: "prefixes shared between requests of the class; by default prompts share nothing",
         },
         CONTENT,
+        REPEATS,
     ],
 };
+
+/// Keys that say what requests look like.
+pub(super) const SHAPE: [&str; 4] = ["prompt_tokens", "output_tokens", "shared_prefix", "content"];
 
 pub(super) static SHARED_PREFIX: Object = Object {
     name: "shared prefix",
@@ -94,9 +104,8 @@ pub(super) static SHARED_PREFIX: Object = Object {
 
 /// The classes of a cell, or the one that it is.
 pub(super) fn classes(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Class>> {
-    let own = ["prompt_tokens", "output_tokens", "shared_prefix", "content"];
     if view.has("classes") {
-        for key in own.into_iter().filter(|key| view.has(key)) {
+        for key in SHAPE.into_iter().filter(|key| view.has(key)) {
             let message = format!("the cell has `classes`, and each has a `{key}` of its own");
             let fault = Fault::new("conflicting-keys", message, format!("move `{key}` into the classes"));
             findings.error(&view.at(key), &view.key(key), fault);
@@ -109,23 +118,39 @@ pub(super) fn classes(view: &View<'_>, findings: &mut Findings) -> Option<Vec<Cl
             findings.error(&view.at("classes"), &view.key("classes"), fault);
             return None;
         }
-        let classes = views.iter().map(|class| {
-            let shape = shape(class, findings);
-            let (name, weight) = (class.text("name")?, class.read("weight", scalar::number)?);
-            Some(Class { name: Some(name), weight, ..shape? })
+        let plain: Vec<Option<Class>> = views.iter().map(|class| plain(class, findings)).collect();
+        let classes = views.iter().zip(&plain).map(|(class, own)| {
+            if class.has(REPEATS.name) { repeated(class, (&views, &plain), findings) } else { own.clone() }
         });
         let classes: Vec<Option<Class>> = classes.collect();
         return classes.into_iter().collect::<Option<Vec<_>>>().filter(|classes| !classes.is_empty());
     }
-    let traced = view.has(TRACE.name);
+    if !view.has(TRACE.name) {
+        has_lengths(view, ", or `classes` that have it", findings);
+    }
+    Some(vec![shape(view, findings)?])
+}
+
+/// A class that repeats no other; none for one that does.
+fn plain(view: &View<'_>, findings: &mut Findings) -> Option<Class> {
+    if view.has(REPEATS.name) {
+        return None;
+    }
+    has_lengths(view, "", findings);
+    let shape = shape(view, findings);
+    let (name, weight) = (view.text("name")?, view.read("weight", scalar::number)?);
+    Some(Class { name: Some(name), weight, ..shape? })
+}
+
+/// `or` is what else may be done.
+fn has_lengths(view: &View<'_>, or: &str, findings: &mut Findings) {
     for (key, doc) in [("prompt_tokens", "prompt length in tokens"), ("output_tokens", "output length in tokens")] {
-        if !traced && !view.has(key) {
-            let help = format!("add `{key}: 100`, or `classes` that have it");
-            let fault = Fault::new("missing-key", format!("`{key}` is missing: {doc}"), help);
+        if !view.has(key) {
+            let fault =
+                Fault::new("missing-key", format!("`{key}` is missing: {doc}"), format!("add `{key}: 100`{or}"));
             findings.error(&view.place(), &view.key(key), fault);
         }
     }
-    Some(vec![shape(view, findings)?])
 }
 
 /// What the requests of a class, or of a cell without classes, look like.
@@ -150,8 +175,10 @@ fn shared_prefix(view: &View<'_>, findings: &mut Findings) -> Option<SharedPrefi
     let (groups, tokens) = (view.count("groups")?, view.count("tokens")?);
     let system_tokens = view.count("system_tokens").unwrap_or(0);
     if system_tokens >= tokens {
-        let message = format!("{system_tokens} of the {tokens} tokens are the same in all prefixes, so there is only one");
-        let fault = Fault::new("impossible-range", message, "make it less than `tokens`, or write `groups: 1` without it");
+        let message =
+            format!("{system_tokens} of the {tokens} tokens are the same in all prefixes, so there is only one");
+        let fault =
+            Fault::new("impossible-range", message, "make it less than `tokens`, or write `groups: 1` without it");
         findings.error(&view.at("system_tokens"), &view.key("system_tokens"), fault);
     }
     Some(SharedPrefix { groups, tokens, zipf: view.read("zipf", scalar::number), system_tokens })

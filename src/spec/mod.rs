@@ -23,6 +23,7 @@ mod load_file;
 mod picture;
 mod policy_file;
 mod reader;
+mod repeats_file;
 mod scalar;
 mod schema;
 mod shape;

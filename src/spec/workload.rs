@@ -179,13 +179,41 @@ pub struct Class {
     pub shared_prefix: Option<SharedPrefix>,
     /// What its prompts say, where their length is exact.
     pub content: Content,
+    /// Its requests are those of another class again, whose lengths and prefixes these are.
+    pub repeats: Option<Repeats>,
 }
 
 impl Class {
     /// The only one of a cell without classes.
     pub const fn only(prompt_tokens: Lengths, output_tokens: Lengths) -> Self {
-        Self { name: None, weight: 1.0, prompt_tokens, output_tokens, shared_prefix: None, content: Content::English }
+        let content = Content::English;
+        Self { name: None, weight: 1.0, prompt_tokens, output_tokens, shared_prefix: None, content, repeats: None }
     }
+}
+
+/// Which requests of the cell are sent again, word for word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeats {
+    /// Name of the class of those that are sent first; one that repeats nothing.
+    pub class: String,
+    /// How many requests of the cell after the first one a repeat comes at least, where that is written; positive.
+    pub after: Option<u32>,
+}
+
+impl Repeats {
+    /// How many requests after the first one a repeat comes at least: by default twice as many as are in flight, so that
+    /// the first one has ended; in an open loop nobody knows how many that are, and it is [`FAR`](Self::FAR).
+    pub fn distance(&self, load: Load) -> u32 {
+        let usual = match load {
+            Load::Closed { concurrency } => concurrency.saturating_mul(2),
+            Load::Idle { .. } => 2,
+            _ => Self::FAR,
+        };
+        self.after.unwrap_or(usual)
+    }
+
+    /// The distance in an open loop.
+    pub const FAR: u32 = 64;
 }
 
 /// A trace that a cell repeats.

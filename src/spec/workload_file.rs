@@ -8,11 +8,12 @@ use crate::spec::document::{FileKind, Reading, VERSION, open};
 use crate::spec::findings::{Fault, Findings};
 use crate::spec::lengths_file::LENGTH;
 use crate::spec::load_file::{self, ARRIVALS, CAPACITY, CONCURRENCY, PHASES, RATE, TRACE};
+use crate::spec::repeats_file::have_room;
 use crate::spec::scalar;
 use crate::spec::shape::{Field, Kind, Need, Object};
 use crate::spec::trace_file;
 use crate::spec::view::View;
-use crate::spec::workload::{Cell, Phase, Prompts, Workload};
+use crate::spec::workload::{Cell, Class, Load, Phase, Prompts, Workload};
 
 const TEXT: &str = "text";
 const TOKEN_IDS: &str = "token_ids";
@@ -99,7 +100,7 @@ static CELL: Object = Object {
             name: "warmup",
             kind: Kind::Count { min: 0, max: 100_000 },
             need: Need::Optional,
-            doc: "requests before the measured ones, with prompts of their own; by default 20 or twice the concurrency, the larger",
+            doc: "requests before the measured ones, with prompts of their own; by default 20 or twice the concurrency, the larger; with a class that `repeats`, 20 more than how far behind at least",
         },
         Field {
             name: "phases",
@@ -255,6 +256,7 @@ fn time_line(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) ->
         .collect();
     line.push(steady);
     line.sort_by_key(|cell| cell.phase);
+    line.iter().for_each(|cell| have_room(cell, view, findings));
     for closed in line.iter_mut().filter(|cell| !cell.load.is_open()) {
         closed.max_connections = None;
     }
@@ -276,19 +278,26 @@ fn cell(view: &View<'_>, capacity: Option<f64>, findings: &mut Findings) -> Opti
     }
     load_file::fills(load, requests, view, findings);
     let (timeout, stall_timeout) = timeouts(view, findings)?;
-    let load = load?;
+    let (load, classes) = (load?, classes?);
     Some(Cell {
         name: view.text("name")?,
         phase: Phase::Steady,
         load,
         requests: requests?,
-        warmup: if view.has("warmup") { view.count("warmup")? } else { load_file::default_warmup(load) },
+        warmup: if view.has("warmup") { view.count("warmup")? } else { default_warmup(load, &classes) },
         trace: trace?,
-        classes: classes?,
+        classes,
         max_connections: view.count("max_connections"),
         timeout,
         stall_timeout,
     })
+}
+
+/// Where requests are repeated, those that the first measured repeats repeat are in the warm-up, too.
+fn default_warmup(load: Load, classes: &[Class]) -> u32 {
+    let distances = classes.iter().filter_map(|class| Some(class.repeats.as_ref()?.distance(load)));
+    let firsts = distances.max().map_or(0, |distance| distance.saturating_add(20));
+    load_file::default_warmup(load).max(firsts)
 }
 
 fn timeouts(view: &View<'_>, findings: &mut Findings) -> Option<(Nanos, Nanos)> {

@@ -42,7 +42,10 @@ impl Spoken {
                 None => std::task::ready!(self.ticket.signals.poll_recv(context)),
             };
             self.state = match signal {
-                Some(Signal::Token { last }) => self.speech.token(last, &mut out),
+                Some(Signal::Token { last, cached }) => {
+                    self.speech.cached(cached);
+                    self.speech.token(last, &mut out)
+                }
                 Some(Signal::Rejected) | None => Next::Cut,
             };
         }

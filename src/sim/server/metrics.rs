@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::base::units::Nanos;
 use crate::sim::engine::Gauges;
+use crate::sim::prefix::Lookups;
 
 /// Bounds of the histograms, seconds.
 const TTFT: &[f64] = &[
@@ -118,9 +119,14 @@ impl Meter {
         page.histogram("time_to_first_token_seconds", "Arrival to first token.", &self.ttft);
         page.histogram("inter_token_latency_seconds", "Gaps between tokens.", &self.itl);
         page.histogram("e2e_request_latency_seconds", "Arrival to last token.", &self.e2e);
+        if let Some(Lookups { queries, hits }) = gauges.prefixes {
+            page.one("prefix_cache_queries_total", "counter", "Prompt tokens looked up in the prefix cache.", queries);
+            page.one("prefix_cache_hits_total", "counter", "Prompt tokens found there.", hits);
+        }
         page.head("cache_config_info", "gauge", "Configuration of the key-value cache.");
         let cache = format!(
-            ",block_size=\"{block_tokens}\",cache_dtype=\"auto\",enable_prefix_caching=\"False\",num_gpu_blocks=\"{}\"",
+            ",block_size=\"{block_tokens}\",cache_dtype=\"auto\",enable_prefix_caching=\"{}\",num_gpu_blocks=\"{}\"",
+            if gauges.prefixes.is_some() { "True" } else { "False" },
             gauges.total_blocks
         );
         page.sample("cache_config_info", &cache, 1);

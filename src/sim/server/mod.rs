@@ -181,8 +181,10 @@ impl Site {
                 let page = self.engine.meter().page(self.profile.model, self.profile.block_tokens);
                 respond(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
             }
-            // Every prompt counts as unique in the model: there is no prefix cache, so it is empty.
-            (&Method::POST, "/reset_prefix_cache") => respond(StatusCode::OK, "application/json", "{\"success\":true}"),
+            (&Method::POST, "/reset_prefix_cache") => {
+                self.engine.reset_prefix_cache();
+                respond(StatusCode::OK, "application/json", "{\"success\":true}")
+            }
             _ => refuse(Refusal::new(404, "NotFoundError", "Not Found", None)),
         }
     }
@@ -213,13 +215,15 @@ impl Site {
         let Ok(body) = Limited::new(body, MAX_REQUEST).collect().await else {
             return refuse(Refusal::new(413, "RequestTooLarge", "the request body is too large or was cut off", None));
         };
-        let ask = match ask::read(head.uri.path(), &body.to_bytes(), self.profile.model, self.profile.max_model_len) {
+        let mut ask = match ask::read(head.uri.path(), &body.to_bytes(), &self.profile) {
             Ok(ask) => ask,
             Err(refusal) => return refuse(refusal),
         };
         let id = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (prompt_tokens, output_tokens) = (ask.prompt_tokens, ask.output_tokens);
-        let mut ticket = self.engine.submit(engine::Request { id, prompt_tokens, output_tokens }, ask.by_length);
+        let blocks = std::mem::take(&mut ask.blocks);
+        let request = engine::Request { id, prompt_tokens, output_tokens, blocks };
+        let mut ticket = self.engine.submit(request, ask.by_length);
         let fault = self.faults.lock().unwrap_or_else(PoisonError::into_inner).deal();
         let speech = Speech::new(id, self.profile.model, ask, fault);
         let kind = if speech.is_stream() { "text/event-stream; charset=utf-8" } else { "application/json" };

@@ -22,7 +22,7 @@ const SPIN: Nanos = Nanos::from_micros(120);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     /// One more token; `last` when it completes the answer.
-    Token { last: bool },
+    Token { last: bool, cached: Option<u32> },
     /// The request can never run.
     Rejected,
 }
@@ -30,6 +30,7 @@ pub(super) enum Signal {
 enum Command {
     Submit { at: Nanos, request: Request, by_length: bool, signals: mpsc::Sender<Signal> },
     Cancel(u64),
+    ResetPrefixCache,
 }
 
 /// The way to the engine's thread, which ends when the last handle is gone.
@@ -80,9 +81,14 @@ impl Handle {
         // Room for every token: the engine never waits for a client.
         let room = usize::try_from(request.output_tokens).unwrap_or_default().max(1);
         let (sender, signals) = mpsc::channel(room);
-        let at = since(self.origin);
+        let (at, id) = (since(self.origin), request.id);
         drop(self.commands.send(Command::Submit { at, request, by_length, signals: sender }));
-        Ticket { id: request.id, commands: self.commands.clone(), signals }
+        Ticket { id, commands: self.commands.clone(), signals }
+    }
+
+    /// Empties the prefix cache.
+    pub(super) fn reset_prefix_cache(&self) {
+        drop(self.commands.send(Command::ResetPrefixCache));
     }
 
     pub(super) fn meter(&self) -> MutexGuard<'_, Meter> {
@@ -155,10 +161,11 @@ impl Pacer {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Submit { at, request, by_length, signals } => {
-                let Request { id, prompt_tokens, .. } = request;
+                let (id, prompt_tokens) = (request.id, request.prompt_tokens);
                 self.live.insert(id, Live { signals, arrived: at, prompt_tokens, by_length, last_token: None });
                 self.engine.submit(at, request);
             }
+            Command::ResetPrefixCache => self.engine.reset_prefix_cache(),
             Command::Cancel(id) => {
                 if let Some(live) = self.live.remove(&id) {
                     self.engine.cancel(id);
@@ -176,7 +183,7 @@ impl Pacer {
             let Some(live) = self.live.get_mut(&event.id) else { continue };
             let (signal, ends) = match event.outcome {
                 Outcome::Rejected => (Signal::Rejected, true),
-                Outcome::Token { last, .. } => {
+                Outcome::Token { last, cached, .. } => {
                     match live.last_token.replace(event.at) {
                         None => meter.first_token(event.at.since(live.arrived), live.prompt_tokens),
                         Some(before) => meter.further_token(event.at.since(before)),
@@ -185,7 +192,7 @@ impl Pacer {
                         let how = if live.by_length { Finished::Length } else { Finished::Stop };
                         meter.finished(how, event.at.since(live.arrived));
                     }
-                    (Signal::Token { last }, last)
+                    (Signal::Token { last, cached }, last)
                 }
             };
             if live.signals.try_send(signal).is_err() {

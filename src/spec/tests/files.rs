@@ -225,6 +225,13 @@ cells:
         shared_prefix:
           groups: 4
           tokens: 50
+          zipf: 1.1
+          system_tokens: 20
+      - name: again
+        weight: 2
+        repeats:
+          class: chat
+          after: 10
 ";
 
 const FULL_SLICES: &str = "\

@@ -80,6 +80,25 @@ fn malformed_classes_and_slices() {
             (&classes(&many), "5:54 too-large cells[0].classes"),
         ],
     );
+    let again = |keys: &str| classes(&[of("a", "1"), format!("{{name: b, weight: 1, {keys}}}")]);
+    let prefix =
+        |keys: &str| cell(&format!("prompt_tokens: 99, output_tokens: 9, shared_prefix: {{groups: 2, {keys}}}"));
+    assert_found(
+        WORKLOAD,
+        &[
+            (&again("repeats: {class: a}"), ""),
+            (&again("repeats: {class: c}"), "5:151 unknown-class cells[0].classes[1].repeats.class"),
+            (&again("repeats: {class: b}"), "5:151 conflicting-keys cells[0].classes[1].repeats.class"),
+            (&again("repeats: {class: a, after: 21}"), "5:143 out-of-range cells[0].classes[1].repeats"),
+            (
+                &again("output_tokens: 8, repeats: {class: a}"),
+                "5:149 conflicting-keys cells[0].classes[1].output_tokens",
+            ),
+            (&prefix("tokens: 50, zipf: 1, system_tokens: 49"), ""),
+            (&prefix("tokens: 50, system_tokens: 50"), "5:136 impossible-range cells[0].shared_prefix.system_tokens"),
+            (&prefix("tokens: 50, zipf: 0"), "5:127 out-of-range cells[0].shared_prefix.zipf"),
+        ],
+    );
     let check = |keys: &str| {
         format!(
             "checks:\n  - {{metric: error_rate, at_most: 1pp}}\n  - {{metric: ttft, statistic: p50, at_most: 5%, {keys}}}\n"
