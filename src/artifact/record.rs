@@ -98,3 +98,12 @@ impl Record {
         self.chunks.last().map(|chunk| chunk.at)
     }
 }
+
+/// The share of the prompt tokens that came from the prefix cache, over the answers that tell both.
+pub fn cached_share(records: &[&Record]) -> Option<f64> {
+    let told = records.iter().filter_map(|it| Some((it.cached_tokens?, it.prompt_tokens?)));
+    // No more of a prompt than all of it.
+    let told = told.map(|(cached, all)| (f64::from(cached.min(all)), f64::from(all)));
+    let (cached, all) = told.fold((0.0, 0.0), |(cached, all), (one, of)| (cached + one, all + of));
+    (all > 0.0).then(|| cached / all)
+}

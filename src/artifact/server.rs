@@ -33,6 +33,9 @@ pub struct ServerEvidence {
     /// Prompt tokens found there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_hits: Option<f64>,
+    /// Tokens of a block of the cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_tokens: Option<u32>,
     /// Requests in the batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<Levels>,
@@ -133,6 +136,7 @@ impl ServerEvidence {
             preemptions: counted(Quantity::Preemptions),
             cache_queries: counted(Quantity::CacheQueries),
             cache_hits: counted(Quantity::CacheHits),
+            block_tokens: last.snapshot.block_tokens(),
             running: level(Quantity::Running),
             waiting: level(Quantity::Waiting),
             kv_use: level(Quantity::KvUse),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::artifact::metrics::cell::CellData;
-use crate::artifact::record::{Doubt, Outcome, Record, TokenSource};
+use crate::artifact::record::{Doubt, Outcome, Record, TokenSource, cached_share};
 use crate::artifact::run::{CellEvidence, Run};
 use crate::artifact::server::{ServerEvidence, TokenBalance};
 use crate::base::names::Metric;
@@ -184,15 +184,6 @@ fn counted(failed: usize, attempted: usize) -> Count {
 #[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^53")]
 pub fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
-/// The share of cached prompt tokens, over the answers that tell both.
-fn cached_share(records: &[&Record]) -> Option<f64> {
-    let told = records.iter().filter_map(|it| Some((it.cached_tokens?, it.prompt_tokens?)));
-    // No more of a prompt than all of it.
-    let told = told.map(|(cached, all)| (f64::from(cached.min(all)), f64::from(all)));
-    let (cached, all) = told.fold((0.0, 0.0), |(cached, all), (one, of)| (cached + one, all + of));
-    (all > 0.0).then(|| cached / all)
 }
 
 fn mean(values: impl Iterator<Item = u32>) -> Option<f64> {

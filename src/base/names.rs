@@ -77,6 +77,8 @@ names! {
         Throughput = "throughput",
         /// Successful requests per second that met every objective of the check.
         Goodput = "goodput",
+        /// Share of the prompt tokens that the server read from its prefix cache.
+        CacheHitRate = "cache_hit_rate",
         /// Share of attempted requests that failed.
         ErrorRate = "error_rate",
         /// Output tokens per successful request.
@@ -112,7 +114,7 @@ impl Metric {
     /// Which way is harm.
     pub const fn direction(self) -> Direction {
         match self {
-            Self::Throughput | Self::Goodput => Direction::HigherIsBetter,
+            Self::Throughput | Self::Goodput | Self::CacheHitRate => Direction::HigherIsBetter,
             Self::OutputTokens => Direction::TwoSided,
             Self::Ttft
             | Self::Ttfa
@@ -132,7 +134,9 @@ impl Metric {
         match self {
             Self::Ttft | Self::Ttfa | Self::Tpot | Self::Cadence | Self::Stall | Self::E2e => Scale::PerRequest,
             Self::Itl | Self::ChunkGap => Scale::PerGap,
-            Self::Throughput | Self::Goodput | Self::OutputTokens | Self::TtftSlope => Scale::PerRun,
+            Self::Throughput | Self::Goodput | Self::OutputTokens | Self::TtftSlope | Self::CacheHitRate => {
+                Scale::PerRun
+            }
             Self::ErrorRate => Scale::Proportion,
         }
     }
@@ -172,6 +176,7 @@ impl Metric {
             | Self::TtftSlope
             | Self::Throughput
             | Self::Goodput
+            | Self::CacheHitRate
             | Self::ErrorRate
             | Self::OutputTokens => false,
         }
@@ -190,6 +195,7 @@ impl Metric {
             | Self::Cadence
             | Self::Stall
             | Self::TtftSlope
+            | Self::CacheHitRate
             | Self::ErrorRate => false,
         }
     }
@@ -199,7 +205,7 @@ impl Metric {
         match self {
             Self::Throughput => "tokens/s",
             Self::Goodput => "requests/s",
-            Self::ErrorRate => "share",
+            Self::ErrorRate | Self::CacheHitRate => "share",
             Self::OutputTokens => "tokens",
             Self::TtftSlope => "ms/1k tokens",
             Self::Ttft
@@ -228,6 +234,7 @@ impl Metric {
             Self::TtftSlope => "ttft_slope/1",
             Self::Throughput => "throughput/1",
             Self::Goodput => "goodput/1",
+            Self::CacheHitRate => "cache_hit_rate/1",
             Self::ErrorRate => "error_rate/1",
             Self::OutputTokens => "output_tokens/1",
         }

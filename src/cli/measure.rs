@@ -159,6 +159,9 @@ fn show(runs: &[StoredRun], session: &Session<'_>, terminal: &mut Terminal) -> R
     for note in rows.iter().filter_map(table::Row::note) {
         terminal.say(&note);
     }
+    for line in table::hits(&rows) {
+        terminal.say(&line);
+    }
     for doubt in &doubts {
         terminal.warn(doubt);
     }

@@ -1,5 +1,6 @@
 //! `servegate workload show`: the requests of a workload as they will be sent.
 
+use std::iter;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -8,14 +9,17 @@ use crate::cli::error::{CliError, Exit};
 use crate::cli::files;
 use crate::cli::terminal::Terminal;
 use crate::cli::tokenizer;
+use crate::plan::hit_rate::{BLOCK_TOKENS, HitRate};
 use crate::plan::prompt;
 use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::spec::slice::Slice;
 use crate::wire::tokenizer::Tokenizer;
 
 /// Print every request of a workload: what is asked, when, and for how many tokens
 ///
 /// One JSON object a line, in the order in which a cell sends them: the warm-up first. What servegate sends to hold the
-/// load of a closed loop until its last measured request has ended is not among them.
+/// load of a closed loop until its last measured request has ended is not among them. The hit rate that is expected of a
+/// prefix cache is said on stderr (docs/prefixes.md).
 ///
 /// Example: servegate workload show gate-policies/workloads/chat.yaml --cell c8
 #[derive(clap::Args)]
@@ -35,6 +39,11 @@ pub(crate) struct ShowArgs {
     /// Leave the warm-up out
     #[arg(long)]
     measured: bool,
+
+    /// Tokens of a block of the server's prefix cache, for the hit rate that is expected of each cell; 1 for a cache of
+    /// tokens
+    #[arg(long, value_name = "N", default_value_t = BLOCK_TOKENS, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    block_tokens: u32,
 }
 
 /// A line.
@@ -70,8 +79,30 @@ pub(crate) fn run(args: &ShowArgs, terminal: &mut Terminal) -> Result<Exit, CliE
         for (warmup, request) in warmup.chain(cell.requests.iter().map(|request| (false, request))) {
             terminal.data(&line(cell, warmup, request, tokenizer.as_ref())?)?;
         }
+        for line in expected(cell, args.block_tokens) {
+            terminal.say(&line);
+        }
     }
     Ok(Exit::Success)
+}
+
+/// What a prefix cache is expected to find in the prompts of a cell, and of each class of it.
+fn expected(cell: &PlannedCell, block_tokens: u32) -> Vec<String> {
+    let class = |class: &str| Slice { class: Some(class.to_owned()), context: None };
+    let parts = iter::once(Slice::default()).chain(cell.classes().into_iter().map(class));
+    let told = |part: Slice| {
+        let rate = HitRate::expected(cell, &part, block_tokens);
+        format!(
+            "{}: expected cache hit rate {:.1} %: {} of {} prompt tokens, {} of {} whole blocks of {block_tokens}",
+            part.of(&cell.name),
+            100.0 * rate.share(),
+            rate.cached_tokens,
+            rate.prompt_tokens,
+            rate.cached_blocks,
+            rate.blocks
+        )
+    };
+    parts.map(told).collect()
 }
 
 fn line(

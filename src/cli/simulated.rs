@@ -126,7 +126,7 @@ impl Deployment for Simulated {
         Ok(Boot { transport, conditions, restarted: true, time_to_ready: None, cautions: Vec::new() })
     }
 
-    /// Every prompt counts as unique in the model: it has no cache that could answer.
+    /// Every run is a boot of its own: its caches are empty.
     fn reset_caches(&mut self) -> Result<Reset, CliError> {
         Ok(Reset::Done)
     }

@@ -12,6 +12,7 @@ use crate::artifact::metrics::cell::CellData;
 use crate::artifact::run::Run;
 use crate::artifact::validity::{CellValidity, share};
 use crate::base::names::{Metric, Statistic};
+use crate::plan::hit_rate::{BLOCK_TOKENS, HitRate};
 use crate::plan::request::{Plan, PlannedCell};
 use crate::spec::slice::Slice;
 use crate::verdict::counting::Uncounted;
@@ -36,6 +37,10 @@ pub(crate) struct Row {
     itl_p99_ms: Option<f64>,
     e2e_p50_ms: Option<f64>,
     throughput_tokens_per_s: Option<f64>,
+    /// The share of the prompt tokens that came from the prefix cache, as the answers say.
+    cache_hit_rate: Option<f64>,
+    /// The share that the plan repeats.
+    expected_cache_hit_rate: f64,
     /// How late the load generator sent, and what is allowed.
     send_lag_p99_ms: Option<f64>,
     send_lag_limit_ms: Option<f64>,
@@ -75,6 +80,8 @@ pub(crate) fn rows(run: &Run, plan: &Plan, faults: &[Uncounted]) -> Vec<Row> {
             itl_p99_ms: ask(Metric::Itl, Statistic::P99),
             e2e_p50_ms: ask(Metric::E2e, Statistic::P50),
             throughput_tokens_per_s: ask(Metric::Throughput, Statistic::Value),
+            cache_hit_rate: ask(Metric::CacheHitRate, Statistic::Value),
+            expected_cache_hit_rate: HitRate::expected(cell, &slice, block_tokens(run, cell)).share(),
             send_lag_p99_ms: validity.as_ref().and_then(|validity| validity.send_lag_p99_ms),
             send_lag_limit_ms: validity.as_ref().map(|validity| validity.send_lag_limit_ms),
             resent: validity.as_ref().map_or(0, |validity| validity.resent),
@@ -86,6 +93,29 @@ pub(crate) fn rows(run: &Run, plan: &Plan, faults: &[Uncounted]) -> Vec<Row> {
         iter::once(Slice::default()).chain(cell.classes().into_iter().map(class)).collect::<Vec<_>>()
     };
     plan.cells.iter().flat_map(|cell| parts(cell).into_iter().map(move |slice| (cell, slice))).map(row).collect()
+}
+
+/// Tokens of a cache block, as the server told, else as most engines have.
+fn block_tokens(run: &Run, cell: &PlannedCell) -> u32 {
+    let evidence = run.manifest.cells.iter().find(|evidence| evidence.name == cell.name);
+    evidence.and_then(|evidence| evidence.server?.block_tokens).unwrap_or(BLOCK_TOKENS)
+}
+
+/// What came from the prefix cache in each class of the cells of a run that repeat something, beside what is expected.
+pub(crate) fn hits(rows: &[Row]) -> Vec<String> {
+    let repeats = |row: &Row| row.expected_cache_hit_rate > 0.0;
+    let told = |row: &Row| {
+        let (cell, _) = row.cell.split_once(':')?;
+        let is_about_it = |other: &Row| other.run == row.run && other.cell == cell && repeats(other);
+        let (hits, expected) = (100.0 * row.cache_hit_rate?, 100.0 * row.expected_cache_hit_rate);
+        rows.iter().any(is_about_it).then(|| {
+            format!(
+                "run {} at {}: {hits:.1} % of the prompt tokens came from the prefix cache; the plan repeats {expected:.1} %",
+                row.run, row.cell
+            )
+        })
+    };
+    rows.iter().filter_map(told).collect()
 }
 
 impl Row {
@@ -158,6 +188,8 @@ mod tests {
             itl_p99_ms: value,
             e2e_p50_ms: value,
             throughput_tokens_per_s: value,
+            cache_hit_rate: value,
+            expected_cache_hit_rate: 0.0,
             send_lag_p99_ms: value,
             send_lag_limit_ms: Some(1.0),
             resent: 3,

@@ -149,10 +149,4 @@ impl PromptRecipe {
             Part { words, ..part }
         })
     }
-
-    /// Words of the prompt that may be shared with other requests.
-    pub fn shared(&self) -> u32 {
-        let all = self.prefix.iter().fold(0_u32, |sum, part| sum.saturating_add(part.words));
-        all.min(self.words)
-    }
 }

@@ -1,6 +1,6 @@
 //! How numbers are written in every report: one rule for each kind of number.
 
-use crate::base::names::{Metric, Scale};
+use crate::base::names::Metric;
 
 /// What stands where a number is missing or undefined.
 pub const MISSING: &str = "n/a";
@@ -31,7 +31,7 @@ pub fn number(x: f64) -> String {
 pub fn value(metric: Metric, x: f64) -> String {
     if x.is_nan() {
         MISSING.to_owned()
-    } else if metric.scale() == Scale::Proportion {
+    } else if metric.unit() == "share" {
         format!("{} %", unsigned(metric, x))
     } else {
         format!("{} {}", number(x), metric.unit())

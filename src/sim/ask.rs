@@ -10,6 +10,8 @@ use crate::sim::profile::Profile;
 
 /// Tokens that the chat template puts before the words of the messages; completions get one, for the start.
 const TEMPLATE_TOKENS: u32 = 8;
+/// What they are.
+const START: &str = "<start>";
 /// Median and spread of the natural length of an answer that may end by itself.
 const NATURAL_TOKENS: f64 = 300.0;
 const NATURAL_SIGMA: f64 = 0.5;
@@ -185,18 +187,25 @@ fn finish(api: Interface, prompt_tokens: u32, limit: u32, body: &Body<'_>, mut a
 
 /// The whole blocks of a prompt. What stands before its words is the same in all.
 fn blocks(api: Interface, body: &Body<'_>, block_tokens: u32) -> Vec<u64> {
-    let start = |tokens| std::iter::repeat_n("<start>", tokens);
-    let words = |text: &'_ str| text.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let (before, words) = match (api, &body.prompt) {
+    let ids: Vec<String>;
+    let mut tokens = Vec::new();
+    match (api, &body.prompt) {
         (Interface::Chat, _) => {
+            (0..TEMPLATE_TOKENS).for_each(|_| tokens.push(START));
             let messages = body.messages.iter().flatten();
-            (start(8), messages.flat_map(|message| words(&message.content)).collect())
+            tokens.extend(messages.flat_map(|message| message.content.split_ascii_whitespace()));
         }
-        (Interface::Completions, Some(Prompt::Text(text))) => (start(1), words(text)),
-        (Interface::Completions, Some(Prompt::Ids(ids))) => (start(0), ids.iter().map(u32::to_string).collect()),
-        (Interface::Completions, None) => (start(0), Vec::new()),
-    };
-    prefix::blocks(before.chain(words.iter().map(String::as_str)), block_tokens)
+        (Interface::Completions, Some(Prompt::Text(text))) => {
+            tokens.push(START);
+            tokens.extend(text.split_ascii_whitespace());
+        }
+        (Interface::Completions, Some(Prompt::Ids(given))) => {
+            ids = given.iter().map(u32::to_string).collect();
+            tokens.extend(ids.iter().map(String::as_str));
+        }
+        (Interface::Completions, None) => {}
+    }
+    prefix::blocks(&tokens, block_tokens)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and `as` saturates")]

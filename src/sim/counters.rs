@@ -12,6 +12,8 @@ use crate::wire::counters::{Meter, Quantity, Reading, Snapshot};
 pub(super) struct Counted {
     /// The engine's state when it was asked last.
     pub(super) gauges: Gauges,
+    /// Tokens of a block of its cache.
+    pub(super) block_tokens: u32,
     prompt_tokens: u64,
     generated_tokens: u64,
     /// Readings that were begun.
@@ -21,6 +23,11 @@ pub(super) struct Counted {
 }
 
 impl Counted {
+    /// Those of an engine with cache blocks of so many tokens.
+    pub(super) fn new(block_tokens: u32) -> Self {
+        Self { block_tokens, ..Self::default() }
+    }
+
     /// A token of an answer has left the engine.
     pub(super) fn token(&mut self, index: u32, prompt_tokens: u32) {
         if index == 0 {
@@ -43,7 +50,8 @@ impl Counted {
             (Quantity::Waiting, waiting as f64),
             (Quantity::KvUse, f64::from(used_blocks) / f64::from(total_blocks.max(1))),
         ];
-        Snapshot::known(counted.into_iter().chain(prefixes.into_iter().flatten()))
+        let snapshot = Snapshot::known(counted.into_iter().chain(prefixes.into_iter().flatten()));
+        if prefixes.is_some() { snapshot.in_blocks(self.block_tokens) } else { snapshot }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::sim::profile::Profile;
 pub(crate) type Block = u64;
 
 /// The whole blocks of a prompt of these tokens, each with all that is in front of it.
-pub(crate) fn blocks<'a>(tokens: impl Iterator<Item = &'a str>, block_tokens: u32) -> Vec<Block> {
+pub(crate) fn blocks(tokens: &[&str], block_tokens: u32) -> Vec<Block> {
     let (mut blocks, mut text, mut held, mut before) = (Vec::new(), String::new(), 0, 0);
     for token in tokens {
         text.push_str(token);
@@ -116,7 +116,7 @@ mod tests {
 
     fn of(text: &str) -> (Vec<Block>, u32) {
         let count = u32::try_from(text.split(' ').count()).unwrap();
-        (blocks(text.split(' '), 4), count)
+        (blocks(&text.split(' ').collect::<Vec<_>>(), 4), count)
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl SimTransport {
             no_deadline_before: Nanos::MAX,
             ended: BTreeMap::new(),
             events: Vec::new(),
-            counted: Counted::default(),
+            counted: Counted::new(profile.block_tokens),
         }
     }
 

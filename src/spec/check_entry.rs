@@ -291,7 +291,8 @@ fn one_sided(
             Fault::new("wrong-unit", message, "write percentage points, for example `1pp`")
         }
         (Amount::Points(_), _) => {
-            Fault::new("wrong-unit", format!("`{metric}` is not a share, so it has no percentage points"), "write `5%`")
+            let message = format!("`{metric}` is compared by its ratio, which has no percentage points");
+            Fault::new("wrong-unit", message, "write `5%`")
         }
         (Amount::Share(ratio), _) if ratio >= most(direction) => {
             let message = format!("{} is no limit for `{metric}`", quote(view.node("at_most")?.text()?));

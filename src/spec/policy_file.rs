@@ -199,6 +199,7 @@ pub const fn default_role(metric: Metric, statistic: Statistic) -> Role {
         | Metric::E2e
         | Metric::Throughput
         | Metric::Goodput
+        | Metric::CacheHitRate
         | Metric::ErrorRate
         | Metric::OutputTokens => Role::Required,
     }

@@ -1,6 +1,6 @@
 //! Numbers and names as people read them.
 
-use crate::base::names::{Metric, Scale, Statistic};
+use crate::base::names::{Metric, Statistic};
 pub(super) use crate::base::words::count;
 use crate::compare::effect::Effect;
 use crate::verdict::trial::Harm;
@@ -19,6 +19,7 @@ pub(super) fn subject(metric: Metric, statistic: Statistic, cell: &str) -> Strin
         Metric::TtftSlope => "slope of TTFT",
         Metric::Throughput => "throughput",
         Metric::Goodput => "goodput",
+        Metric::CacheHitRate => "cache hit rate",
         Metric::ErrorRate => "error rate",
         Metric::OutputTokens => "output length",
     };
@@ -72,8 +73,7 @@ fn bare(metric: Metric, value: f64) -> String {
 
 /// `20.1 to 23.0 ms`.
 pub(super) fn levels(metric: Metric, effect: &Effect) -> String {
-    let scale = if metric.scale() == Scale::Proportion { 100.0 } else { 1.0 };
-    let unit = if metric.scale() == Scale::Proportion { "%" } else { metric.unit() };
+    let (scale, unit) = if metric.unit() == "share" { (100.0, "%") } else { (1.0, metric.unit()) };
     format!("{} to {} {unit}", digits(scale * effect.baseline), digits(scale * effect.candidate))
 }
 

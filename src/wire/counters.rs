@@ -101,6 +101,9 @@ const NAMES: &[Row] = &[
     row(Quantity::Started, &["process_start_time_seconds"]),
 ];
 
+/// Where engines tell the tokens of a cache block: a label of a sample that says nothing else.
+const BLOCKS: [(&str, &str); 2] = [("vllm:cache_config_info", "block_size"), ("sglang:cache_config_info", "page_size")];
+
 /// Labels that tell the model.
 const MODEL_LABELS: [&str; 2] = ["model_name", "model"];
 
@@ -108,6 +111,7 @@ const MODEL_LABELS: [&str; 2] = ["model_name", "model"];
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     known: BTreeMap<Quantity, f64>,
+    block_tokens: Option<u32>,
 }
 
 impl Snapshot {
@@ -133,12 +137,24 @@ impl Snapshot {
                 snapshot.known.insert(row.gives, sums.iter().sum());
             }
         }
+        snapshot.block_tokens = block_tokens(page);
         snapshot
     }
 
     /// A snapshot of known numbers, for servers that need no page.
     pub fn known(numbers: impl IntoIterator<Item = (Quantity, f64)>) -> Self {
-        Self { known: numbers.into_iter().collect() }
+        Self { known: numbers.into_iter().collect(), block_tokens: None }
+    }
+
+    /// The same with the tokens of a cache block.
+    #[must_use]
+    pub fn in_blocks(self, block_tokens: u32) -> Self {
+        Self { block_tokens: Some(block_tokens), ..self }
+    }
+
+    /// Tokens of a block of the key-value cache; none when it is not known, or engines differ in it.
+    pub const fn block_tokens(&self) -> Option<u32> {
+        self.block_tokens
     }
 
     /// A number; none when it is not known.
@@ -150,6 +166,16 @@ impl Snapshot {
     pub fn is_of_an_engine(&self) -> bool {
         self.known.keys().any(|quantity| *quantity != Quantity::Started)
     }
+}
+
+fn block_tokens(page: &Page<'_>) -> Option<u32> {
+    let told = |sample: &Sample<'_>| {
+        let name = canonical(&sample.name);
+        let (_, label) = BLOCKS.iter().find(|(block, _)| canonical(block) == name)?;
+        Some(sample.label(label).and_then(|tokens| tokens.parse().ok()).filter(|tokens| *tokens > 0))
+    };
+    let all: BTreeSet<Option<u32>> = page.samples.iter().filter_map(told).collect();
+    if all.len() == 1 { all.into_iter().next().flatten() } else { None }
 }
 
 fn canonical(name: &str) -> String {
@@ -262,6 +288,20 @@ mod tests {
         assert_eq!(told(triton, "m"), [None, None, None, None, None, Some(6.0), Some(2.0), Some(0.4875)]);
         let tgi = b"tgi_request_generated_tokens_sum 50\ntgi_request_input_length_sum 9\ntgi_queue_size 3\n";
         assert_eq!(told(tgi, "m"), [Some(9.0), Some(50.0), None, None, None, None, Some(3.0), None]);
+    }
+
+    #[test]
+    fn the_length_of_a_block_is_a_label_and_engines_that_differ_have_none() {
+        let of = |page: &str| Snapshot::of(&parse(page.as_bytes()), "m").block_tokens();
+        assert_eq!(of("vllm:cache_config_info{block_size=\"32\",engine=\"0\"} 1\n"), Some(32));
+        assert_eq!(of("sglang:cache_config_info{num_pages=\"9\",page_size=\"1\"} 1\n"), Some(1));
+        let two = |one: &str, other: &str| {
+            of(&format!(
+                "vllm:cache_config_info{{block_size=\"{one}\"}} 1\nvllm:cache_config_info{{block_size=\"{other}\"}} 1\n"
+            ))
+        };
+        assert_eq!([two("16", "16"), two("16", "32"), two("16", "None"), two("0", "0")], [Some(16), None, None, None]);
+        assert_eq!(of("up 1\n"), None);
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod hostile;
 mod interrupt;
 mod outputs;
 mod phases;
+mod prefixes;
 mod reference;
 mod replay;
 mod restart;

@@ -238,6 +238,11 @@ impl Engine {
         Self::start(&deployment(0.3), Options { api_key: Some(key.to_owned()), ..Options::default() })
     }
 
+    /// An engine of the test's own.
+    pub(crate) fn of(deployment: &Deployment) -> Self {
+        Self::start(deployment, Options::default())
+    }
+
     fn start(deployment: &Deployment, options: Options) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let (told, addr) = oneshot::channel();

@@ -65,6 +65,11 @@ const fn words(metric: Metric) -> Words {
             "",
             "a failed request met no limit",
         ),
+        Metric::CacheHitRate => (
+            "prompt tokens of the successful requests that the server read from its prefix cache / all of their prompt tokens",
+            "a server whose answers do not tell the cached tokens",
+            "whether a prefix cache works, on requests that it should have; less than 0.01 % counts as 0.01 %",
+        ),
         Metric::ErrorRate => {
             ("failed requests / attempted requests", "", "compared by difference, in percentage points")
         }
@@ -143,7 +148,7 @@ fn statistics(metric: Metric) -> String {
 const fn failed(metric: Metric) -> &'static str {
     match metric {
         Metric::ErrorRate => "is what is counted",
-        Metric::Throughput | Metric::OutputTokens => "adds no tokens",
+        Metric::Throughput | Metric::OutputTokens | Metric::CacheHitRate => "adds no tokens",
         Metric::Goodput => "adds nothing",
         Metric::TtftSlope => "makes every pair with it infinitely steep",
         Metric::Itl | Metric::ChunkGap => "adds no gaps; pair the check with one of `error_rate`",

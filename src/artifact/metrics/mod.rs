@@ -5,6 +5,7 @@
 //! request is part of the count and infinitely slow, so failing fast never looks faster. A time of zero is
 //! one microsecond, the resolution of the records, because decisions are made on logarithms.
 
+mod cache_hit_rate;
 mod cadence;
 pub mod catalogue;
 pub mod cell;
@@ -69,6 +70,12 @@ pub enum NoValue {
     /// There is no slope over the lengths of the prompts.
     #[error("the server does not count the tokens of prompts that differ enough in length to have a slope")]
     NoSlope,
+    /// No answer tells how much of its prompt came from a cache.
+    #[error(
+        "the server does not tell how many prompt tokens it read from its prefix cache; let its answers say so (vLLM: \
+         `--enable-prompt-tokens-details`)"
+    )]
+    NoCacheCounts,
     /// The cell's measured window has no length.
     #[error("the measured window of this cell has no length")]
     NoWindow,
@@ -115,6 +122,7 @@ fn definition(metric: Metric) -> Definition {
         Metric::E2e => Definition::Request(e2e::of),
         Metric::Throughput => Definition::Run(throughput::of),
         Metric::Goodput => Definition::Run(goodput::of),
+        Metric::CacheHitRate => Definition::Run(cache_hit_rate::of),
         Metric::ErrorRate => Definition::Run(error_rate::of),
         Metric::OutputTokens => Definition::Run(output_tokens::of),
         Metric::TtftSlope => Definition::Run(ttft_slope::of),

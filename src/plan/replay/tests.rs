@@ -85,7 +85,8 @@ fn equal_blocks_are_equal_words_and_blocks_that_come_once_are_own_words() {
     assert_eq!([shared(0, 1), shared(1, 2), shared(0, 3), shared(0, 4), shared(4, 5)], [24, 32, 20, 0, 8]);
     let parts: Vec<usize> = cell.requests.iter().map(|request| request.prompt.prefix.len()).collect();
     assert_eq!(parts, [1, 2, 2, 1, 1, 1], "blocks that only come together are one part");
-    let known: Vec<u32> = cell.requests.iter().map(|request| request.prompt.shared()).collect();
+    let known: Vec<u32> =
+        cell.requests.iter().map(|request| request.prompt.prefix.iter().map(|part| part.words).sum()).collect();
     assert_eq!(known, [24, 32, 32, 20, 8, 8]);
 }
 

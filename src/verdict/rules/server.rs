@@ -6,7 +6,9 @@ use crate::artifact::validity::CellValidity;
 use crate::base::names::{CacheMode, Side};
 use crate::base::words::count;
 use crate::compare::evidence::name;
-use crate::plan::request::{PlannedCell, PlannedRequest};
+use crate::plan::hit_rate::{BLOCK_TOKENS, HitRate};
+use crate::plan::request::PlannedCell;
+use crate::spec::slice::Slice;
 use crate::verdict::rules::{Fault, Seen, by_cell};
 
 /// The share of prompt tokens that may come from the prefix cache beyond what the plan explains.
@@ -47,6 +49,7 @@ pub(super) fn notes(seen: &[Seen<'_>]) -> Vec<String> {
             notes.extend(unread(cell, &of_side));
             notes.extend(preempted(cell, &of_side));
             notes.extend(cached(cell, &of_side));
+            notes.extend(reused(cell, &of_side));
             notes.extend(partial(cell, &of_side));
             notes.extend(underestimated(cell, &of_side));
         }
@@ -131,22 +134,52 @@ fn hits(cell: &PlannedCell, validity: &CellValidity, place: &str) -> String {
 
 /// The share of prompt tokens that came from the cache beyond what the plan explains, where it is too large.
 fn excess(cell: &PlannedCell, validity: &CellValidity) -> Option<f64> {
-    let excess = validity.cache_hit_share? - explained(cell, validity);
+    // Most cells share nothing and hit nothing: their plan need not be asked.
+    let hits = validity.cache_hit_share.filter(|hits| *hits > CACHE_TOLERANCE)?;
+    let excess = hits - explained(cell, validity);
     (excess > CACHE_TOLERANCE).then_some(excess)
 }
 
-/// The largest share of prompt tokens that may be in the cache although no prompt of the cell was sent before: shared
-/// prefixes of the plan, and everything that the server puts around a prompt (chat template, system prompt).
+/// The largest share of prompt tokens that may be in the cache although no earlier run sent them: what the plan repeats, token
+/// by token, and everything that the server puts around a prompt (chat template, system prompt).
 fn explained(cell: &PlannedCell, validity: &CellValidity) -> f64 {
-    let mean = |of: fn(&PlannedRequest) -> u32| {
-        let sum: f64 = cell.requests.iter().map(|request| f64::from(of(request))).sum();
-        let count: f64 = cell.requests.iter().map(|_| 1.0).sum();
-        sum / count.max(1.0)
-    };
-    let words = mean(|request| request.prompt.words);
-    let shared = mean(|request| request.prompt.shared());
+    let (repeated, own) = repeated(cell, validity, 1);
+    repeated + 1.0 - own
+}
+
+/// The share of the server's prompt tokens that the plan repeats, in whole blocks, and the share that the plan's own tokens
+/// are of them.
+fn repeated(cell: &PlannedCell, validity: &CellValidity, block_tokens: u32) -> (f64, f64) {
+    let sum: f64 = cell.requests.iter().map(|request| f64::from(request.prompt.words)).sum();
+    let words = sum / cell.requests.iter().map(|_| 1.0).sum::<f64>().max(1.0);
     let tokens = validity.prompt_tokens_mean.unwrap_or(words).max(words).max(1.0);
-    (shared + tokens - words) / tokens
+    let own = words / tokens;
+    (own * HitRate::expected(cell, &Slice::default(), block_tokens).share(), own)
+}
+
+/// What came from the cache beside what the plan repeats, in a cell that is about it: of the run with the fewest hits.
+fn reused(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
+    let hits = |seen: &&Seen<'_>| seen.validity.as_ref()?.cache_hit_share;
+    let told = seen.iter().copied().filter_map(|seen| Some((seen, hits(&seen)?)));
+    let (least, share) = told.min_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    let validity = least.validity.as_ref()?;
+    let block_tokens = validity.server.and_then(|server| server.block_tokens);
+    let (expected, _) = repeated(cell, validity, block_tokens.unwrap_or(BLOCK_TOKENS));
+    if expected < CACHE_TOLERANCE || excess(cell, validity).is_some() {
+        return None;
+    }
+    let place = format!("in {} at {}", name(least.side, least.run), cell.name);
+    let percent = 100.0 * share;
+    let planned =
+        format!("the plan repeats {:.0} %, in blocks of {}", 100.0 * expected, block_tokens.unwrap_or(BLOCK_TOKENS));
+    Some(if share < expected - CACHE_TOLERANCE {
+        format!(
+            "cache-hits-missing: only {percent:.0} % of the prompt tokens {place} came from the server's prefix cache, and \
+             {planned}: the cache is off, too small to keep them, or was asked before it had them"
+        )
+    } else {
+        format!("{percent:.0} % of the prompt tokens {place} came from the server's prefix cache; {planned}")
+    })
 }
 
 fn partial(cell: &PlannedCell, seen: &[&Seen<'_>]) -> Option<String> {
@@ -191,25 +224,27 @@ mod tests {
     use crate::base::units::Nanos;
     use crate::compare::synthetic::policy::in_all_cells;
     use crate::compare::synthetic::{self, Shape, Sides, Traffic};
-    use crate::plan::request::{Form, Part, PromptRecipe};
+    use crate::plan::request::{Form, Part, PlannedRequest, PromptRecipe};
     use crate::spec::workload::{Load, Phase};
     use crate::verdict::case::Case;
     use crate::verdict::judge::judge;
     use crate::verdict::judgement::Verdict;
     use crate::verdict::rules::look;
 
-    /// Forty requests of 90 words, 30 of them shared; the server counts 100 tokens a prompt.
+    /// Forty requests of 90 words, 30 of them shared, after a warm-up with them; the server counts 100 tokens a prompt.
     fn cell() -> PlannedCell {
-        let prompt = PromptRecipe { seed: 1, words: 90, prefix: vec![Part { seed: 2, words: 30 }], form: Form::Words };
-        let request =
-            |number| PlannedRequest { number, class: None, prompt: prompt.clone(), output_tokens: 50, due: None };
+        let request = |number: u32| {
+            let prefix = vec![Part { seed: 2, words: 30 }];
+            let prompt = PromptRecipe { seed: 100 + u64::from(number), words: 90, prefix, form: Form::Words };
+            PlannedRequest { number, class: None, prompt, output_tokens: 50, due: None }
+        };
         PlannedCell {
             phase: Phase::Steady,
             max_connections: None,
             name: "c1".to_owned(),
             load: Load::Closed { concurrency: 1 },
             requests: (0..40).map(request).collect(),
-            warmup: vec![],
+            warmup: vec![request(40)],
             timeout: Nanos::from_secs(30),
             stall_timeout: Nanos::from_secs(10),
         }
@@ -273,6 +308,34 @@ mod tests {
         // 30 words are shared, and 10 tokens are the template's.
         assert_eq!(told(ServerEvidence { cache_hits: Some(1_760.0), ..honest() }).1, [""; 0]);
         assert!(note(ServerEvidence { cache_hits: Some(1_840.0), ..honest() }).contains("the plan explains 40 %"));
+    }
+
+    #[test]
+    fn hits_stand_beside_what_the_plan_repeats_and_missing_ones_are_said_with_what_they_may_mean() {
+        let note = |hits: Option<f64>, block_tokens| {
+            let (cell, traffic) = (cell(), Traffic { tokens: 50, ..Traffic::default() });
+            let mut run = synthetic::run(Side::Candidate, ("s", 0), &[("c1", traffic)]);
+            run.records.iter_mut().for_each(|record| record.cached_tokens = None);
+            run.manifest.cells[0].server = Some(ServerEvidence { cache_hits: hits, block_tokens, ..honest() });
+            let (validity, fault) = look(&run, &cell.name, Some(&cell));
+            reused(&cell, &[&Seen { side: Side::Candidate, run: &run, cell: &cell, validity, fault }])
+        };
+        // 16 of 30 shared words are a block; of 100 tokens 10 are the template's.
+        let plain = note(Some(640.0), None).unwrap();
+        assert_eq!(
+            plain,
+            "16 % of the prompt tokens in candidate run 1 of session s at c1 came from the server's prefix cache; the plan \
+             repeats 16 %, in blocks of 16"
+        );
+        assert!(note(Some(1_200.0), Some(1)).unwrap().ends_with("the plan repeats 30 %, in blocks of 1"));
+        let missing = note(Some(900.0), Some(1)).unwrap();
+        assert!(
+            missing.starts_with("cache-hits-missing: only 22 % of the prompt tokens in candidate run 1"),
+            "{missing}"
+        );
+        assert!(!note(Some(1_040.0), Some(1)).unwrap().contains("missing"));
+        assert_eq!(note(Some(1_840.0), None), None, "too many are another note");
+        assert_eq!((note(None, None), note(Some(0.0), Some(32))), (None, None), "unknown; no block is repeated");
     }
 
     #[test]
