@@ -57,7 +57,7 @@ struct Class {
 
 #[derive(Serialize)]
 struct Sessions {
-    sessions: usize,
+    count: usize,
     turns: Option<Spread>,
     /// From the arrival of a request to that of the next; the answer is in it.
     think_s: Option<Spread>,
@@ -227,7 +227,7 @@ fn likeness_table(text: &mut String, likeness: &Likeness) {
 impl Sessions {
     fn of(sessions: &fit::Sessions) -> Self {
         Self {
-            sessions: sessions.turns.len(),
+            count: sessions.turns.len(),
             turns: Spread::of(sessions.turns.clone()),
             think_s: Spread::of(sessions.think_s.clone()),
             new_tokens: Spread::of(sessions.new_tokens.clone()),
@@ -235,7 +235,7 @@ impl Sessions {
     }
 
     fn render(&self, text: &mut String) {
-        line(text, "sessions", &self.sessions.to_string());
+        line(text, "sessions", &self.count.to_string());
         for (title, spread, decimals) in
             [("turns", &self.turns, 0), ("think s", &self.think_s, 1), ("new tokens", &self.new_tokens, 0)]
         {

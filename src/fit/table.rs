@@ -161,8 +161,8 @@ mod tests {
         // A value that half of them have is a bin of its own.
         let values: Vec<u32> = (1..=10).chain([50; 20]).chain(51..=60).collect();
         assert_eq!(bins(&values, 4), [0..10, 10..30, 30..40]);
-        assert_eq!(bins(&[7; 9], 4), [0..9]);
-        assert_eq!(bins(&[1, 2, 3], 3), [0..3], "too few to be cut");
+        assert_eq!(bins(&[7; 9], 4).as_slice(), std::slice::from_ref(&(0..9)));
+        assert_eq!(bins(&[1, 2, 3], 3).as_slice(), std::slice::from_ref(&(0..3)), "too few to be cut");
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         ) {
             let table = of(&pairs, most);
             prop_assert!(table.len() <= most, "{} of {most}", table.len());
-            prop_assert_eq!(table.iter().map(|row| row.weight).sum::<f64>(), real(pairs.len()));
+            prop_assert!((table.iter().map(|row| row.weight).sum::<f64>() - real(pairs.len())).abs() < 1e-9);
             for (prompt, output) in pairs {
                 let holds = |range: Range, tokens| (range.min..=range.max).contains(&tokens);
                 prop_assert!(table.iter().any(|row| holds(row.prompt, prompt) && holds(row.output, output)));

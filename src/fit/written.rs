@@ -41,19 +41,13 @@ macro_rules! line {
 fn cell(text: &mut String, draft: &Draft) {
     let Draft { window, arrivals, kinds, planned: (warmup, requests), untold } = draft;
     let all = count(window.rows.len(), "request");
-    match arrivals {
-        Some(_) => {
-            let which = if window.among > 1 {
-                format!(", the {} of {} windows", window.name, window.among)
-            } else {
-                String::new()
-            };
-            line!(text, "  # {}{which}: {all}.", window.when());
-        }
-        None => {
-            line!(text, "  # {all}. The trace does not say when they arrived, so that the load is not its own:");
-            line!(text, "  # one request at a time. Choose a `rate` or another `concurrency`.");
-        }
+    if arrivals.is_none() {
+        line!(text, "  # {all}. The trace does not say when they arrived, so that the load is not its own:");
+        line!(text, "  # one request at a time. Choose a `rate` or another `concurrency`.");
+    } else {
+        let among = window.among;
+        let which = if among > 1 { format!(", the {} of {among} windows", window.name) } else { String::new() };
+        line!(text, "  # {}{which}: {all}.", window.when());
     }
     if *untold > 0 {
         line!(text, "  # The trace does not tell the length of the answer of {}.", count(*untold, "request"));

@@ -213,9 +213,9 @@ impl Class {
 
     /// The only one of a cell, with lengths from a table.
     pub fn joint(lengths: Vec<LengthRow>) -> Self {
-        let margin =
-            |of: fn(&LengthRow) -> Range| Lengths::Ranges(lengths.iter().map(|row| (of(row), row.weight)).collect());
-        Self { lengths: lengths.clone(), ..Self::only(margin(|row| row.prompt), margin(|row| row.output)) }
+        let margin = |of: fn(&LengthRow) -> Range| lengths.iter().map(|row| (of(row), row.weight)).collect();
+        let [prompts, outputs] = [margin(|row| row.prompt), margin(|row| row.output)].map(Lengths::Ranges);
+        Self { lengths, ..Self::only(prompts, outputs) }
     }
 }
 

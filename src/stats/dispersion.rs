@@ -18,12 +18,15 @@ pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
 /// 1 for a Poisson process, above 1 for bursts. `None` with fewer than ten windows or without arrivals in them.
 pub fn index_of_dispersion(instants: &[f64], window: f64, end: f64) -> Option<f64> {
     let windows = (end / window).floor();
-    if !(windows >= 10.0) {
+    if windows.is_nan() || windows < 10.0 {
         return None;
     }
     let place = |instant: &f64| (instant / window).floor();
     let inside = instants.partition_point(|instant| place(instant) < windows);
-    let counts = instants.get(..inside)?.chunk_by(|one, other| place(one) == place(other)).map(|all| real(all.len()));
+    let counts = instants
+        .get(..inside)?
+        .chunk_by(|one, other| place(one).total_cmp(&place(other)).is_eq())
+        .map(|all| real(all.len()));
     let (sum, squares) = counts.fold((0.0, 0.0), |(sum, squares), count| (sum + count, squares + count * count));
     let mean = sum / windows;
     (sum > 0.0).then(|| (squares - windows * mean * mean).max(0.0) / (windows - 1.0) / mean)

@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(kolmogorov_smirnov(&[1.0], &[2.0]), Some(1.0));
         assert_eq!([kolmogorov_smirnov(&[], &[2.0]), kolmogorov_smirnov(&[f64::NAN], &[2.0])], [None, None]);
         assert!((kolmogorov_smirnov_by_chance(100, 100) - 0.192).abs() < 1e-3);
-        assert_eq!(kolmogorov_smirnov_by_chance(0, 0), 1.0);
+        assert!(kolmogorov_smirnov_by_chance(0, 0) >= 1.0);
     }
 
     #[test]
