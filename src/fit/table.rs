@@ -19,7 +19,7 @@ const ALL_ROWS: usize = 192;
 /// Fewest and most rows of a cell.
 const OF_A_CELL: [usize; 2] = [24, 96];
 /// Rows for each bin of prompts, in the mean.
-const OUTPUTS: usize = 4;
+const OUTPUTS: usize = 5;
 /// The longest length of a workload.
 const LONGEST: u32 = 1_000_000;
 

@@ -2,17 +2,21 @@
 //! each twentieth of the distribution, in random order. Any part of a run then sees the same mix of
 //! lengths, so that a trend inside a run speaks of the target and not of the plan.
 
+use std::collections::BTreeMap;
+
 use crate::base::rng::Stream;
 use crate::plan::normal;
 use crate::spec::workload::{Class, LengthRow, Lengths, Range};
 
 /// Requests in which every part of the distribution occurs once.
 const STRATA: u32 = 20;
+/// Parts of a stratum of a table.
+const PARTS: u32 = 8;
 /// The largest share of a row.
 const BELOW_ONE: f64 = 1.0 - f64::EPSILON;
 
 /// Where in a distribution consecutive requests lie.
-pub(super) struct Strata {
+struct Strata {
     stream: Stream,
     /// Strata that the present block still lacks.
     left: Vec<u32>,
@@ -23,14 +27,18 @@ impl Strata {
         Self { stream, left: Vec::new() }
     }
 
-    /// The share of the distribution that lies below the next request, in `[0, 1)`.
-    fn next(&mut self) -> f64 {
+    /// The stratum of the next request.
+    fn stratum(&mut self) -> u32 {
         if self.left.is_empty() {
             self.left = (0..STRATA).collect();
             self.stream.shuffle(&mut self.left);
         }
-        let stratum = self.left.pop().unwrap_or_default();
-        (f64::from(stratum) + self.stream.uniform()) / f64::from(STRATA)
+        self.left.pop().unwrap_or_default()
+    }
+
+    /// The share of the distribution that lies below the next request, in `[0, 1)`.
+    fn next(&mut self) -> f64 {
+        (f64::from(self.stratum()) + self.stream.uniform()) / f64::from(STRATA)
     }
 }
 
@@ -56,7 +64,7 @@ pub(super) enum Pairs<'a> {
     /// Each by itself.
     Apart(Draws<'a>, Draws<'a>),
     /// From one table.
-    Joint(&'a [LengthRow], Strata),
+    Joint(Joint<'a>),
 }
 
 impl<'a> Pairs<'a> {
@@ -66,19 +74,40 @@ impl<'a> Pairs<'a> {
             let prompts = Draws::new(&class.prompt_tokens, stream("lengths"));
             return Self::Apart(prompts, Draws::new(&class.output_tokens, stream("output-lengths")));
         }
-        Self::Joint(&class.lengths, Strata::new(stream("lengths")))
+        Self::Joint(Joint { rows: &class.lengths, strata: Strata::new(stream("lengths")), left: BTreeMap::new() })
     }
 
     /// The lengths of the next request.
     pub(super) fn next(&mut self) -> (u32, u32) {
         match self {
             Self::Apart(prompts, outputs) => (prompts.next(), outputs.next()),
-            Self::Joint(rows, strata) => {
-                let (row, inside) = pick(rows, |row| row.weight, strata.next());
-                let of = |range: Range, at| within(range, at);
-                row.map_or((1, 1), |row| (of(row.prompt, inside), of(row.output, strata.stream.uniform())))
-            }
+            Self::Joint(table) => table.next(),
         }
+    }
+}
+
+/// A table in the order of its prompts. Its strata are short in prompts and long in answers, so that each has strata of its
+/// own, which it takes in turn.
+pub(super) struct Joint<'a> {
+    rows: &'a [LengthRow],
+    strata: Strata,
+    /// By stratum, the parts of it that it still lacks.
+    left: BTreeMap<u32, Vec<u32>>,
+}
+
+impl Joint<'_> {
+    fn next(&mut self) -> (u32, u32) {
+        let stratum = self.strata.stratum();
+        let left = self.left.entry(stratum).or_default();
+        if left.is_empty() {
+            *left = (0..PARTS).collect();
+            self.strata.stream.shuffle(left);
+        }
+        let part = f64::from(left.pop().unwrap_or_default()) + self.strata.stream.uniform();
+        let at = (f64::from(stratum) + part / f64::from(PARTS)) / f64::from(STRATA);
+        let (row, inside) = pick(self.rows, |row| row.weight, at);
+        let output = self.strata.stream.uniform();
+        row.map_or((1, 1), |row| (within(row.prompt, inside), within(row.output, output)))
     }
 }
 
@@ -214,6 +243,11 @@ mod tests {
             let long =
                 of(|(prompt, output)| (100..200).contains(prompt) && (*output == 5 || (50..60).contains(output)));
             assert_eq!((short, long, of(|(_, output)| *output == 5)), (12, 8, 4));
+        }
+        // Rows that are smaller than a twentieth have their shares in eight times as many.
+        let fine = (0..40).map(|n| row([50, 50], [10 + n, 10 + n], 1.0)).collect();
+        for block in pairs(fine, 1_600).chunks_exact(160) {
+            assert!((10..50).all(|tokens| block.iter().filter(|(_, output)| *output == tokens).count() == 4));
         }
         // Inside a row every length comes equally often, on both sides.
         let short: Vec<&(u32, u32)> = drawn.iter().filter(|(prompt, _)| *prompt < 20).collect();
